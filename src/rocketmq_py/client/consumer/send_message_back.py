@@ -9,7 +9,8 @@ import logging
 from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
-from rocketmq_py.client.send.sender import Options, Sender
+from rocketmq_py.client.send.options import Options
+from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.core.consumer.consume_result import retry_message
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
-from rocketmq_py.client.send.sender import Options, Sender
+from rocketmq_py.client.send.options import Options
+from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import Message, MessageExt, SendResult, SendStatus, TransactionState
 from rocketmq_py.properties import Property

@@ -15,7 +15,8 @@ from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.client.producer.direct import DirectProducer
 from rocketmq_py.client.producer.producer import Producer as AioSource, QueueSelector
-from rocketmq_py.client.send.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS
+from rocketmq_py.client.send.options import MAX_PENDING_BYTES, MAX_PENDING_SENDS
+from rocketmq_py.core.producer.accumulator import BUFFER_BYTES, MAX_BYTES, MAX_MESSAGES, Linger
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
@@ -67,6 +68,15 @@ class Producer(DirectProducer):
         timeout starts when the wait ends.
     :param max_pending_bytes: maximum bytes of message bodies in progress; None for no limit.
     :param when_full: at one of these two limits, ``"wait"`` or ``"raise"`` :class:`~rocketmq_py.TooManySends`.
+    :param batch_linger: make batches of messages that are sent one by one: the longest time in seconds that a message
+        waits for others, 0 to 60; ``"natural"``: it waits only while a request to its topic or queue is under way, at
+        most for an eighth of a round trip, so a single sender does not wait. 0 makes no batches. (Java: ``autoBatch``,
+        ``batchMaxDelayMs``)
+    :param batch_max_bytes: a batch is sent before it would have more bytes; larger messages are sent alone. (Java:
+        ``batchMaxBytes``)
+    :param batch_max_messages: maximum number of messages of a batch.
+    :param batch_buffer_bytes: maximum bytes of messages in progress if batches are made, those that wait included; then
+        ``when_full`` applies. (Java: ``totalBatchMaxBytes``)
     :raises ConfigError: an illegal option.
 
     Every call can be interrupted (Ctrl-C).
@@ -105,6 +115,10 @@ class Producer(DirectProducer):
         max_pending_sends: int | None = MAX_PENDING_SENDS,
         max_pending_bytes: int | None = MAX_PENDING_BYTES,
         when_full: Literal["wait", "raise"] = "wait",
+        batch_linger: Linger = 0.0,
+        batch_max_bytes: int = MAX_BYTES,
+        batch_max_messages: int = MAX_MESSAGES,
+        batch_buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self._wrap(
             AioSource(group, namesrv, send_timeout=send_timeout, retries=retries, compress_over=compress_over,
@@ -116,7 +130,9 @@ class Producer(DirectProducer):
             send_msg_max_timeout_per_request=send_msg_max_timeout_per_request,
             retry_another_broker_when_not_store_ok=retry_another_broker_when_not_store_ok,
             retry_response_codes=retry_response_codes, max_pending_sends=max_pending_sends,
-            max_pending_bytes=max_pending_bytes, when_full=when_full)
+            max_pending_bytes=max_pending_bytes, when_full=when_full, batch_linger=batch_linger,
+            batch_max_bytes=batch_max_bytes, batch_max_messages=batch_max_messages,
+            batch_buffer_bytes=batch_buffer_bytes)
         )  # fmt: skip
 
     def start(self) -> None:
@@ -225,3 +241,11 @@ class Producer(DirectProducer):
         :raises NoRouteError: the topic has no writable queue.
         """
         return self._run(self._aio.queues(topic))
+
+    def flush(self) -> None:
+        """Send what waits for a batch now, and wait until all sends that have begun so far have ended.
+
+        Their results and errors are in their futures. Sends that wait in another thread, without ``batch_linger``, are
+        not waited for.
+        """
+        self._run(self._aio.flush())

@@ -13,7 +13,9 @@ from typing import Any
 from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
-from rocketmq_py.client.send.sender import Target, outcome_of
+from rocketmq_py.client.send.batcher import BatchedSend
+from rocketmq_py.client.send.sender import Admitted
+from rocketmq_py.client.send.targets import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -49,8 +51,8 @@ class DirectProducer(BlockingFacade[aio.Producer]):
     def _blocking_send(self, message: Message, queue: MessageQueue | None, timeout: float | None) -> SendResult:
         hooks = self._aio.hooks
         if hooks is not None:
-            return hooks.around([message], lambda: self._send(self._aio.sender.delivery(message, queue, timeout)))
-        return self._send(self._aio.sender.delivery(message, queue, timeout))
+            return hooks.around([message], lambda: self._send(self._aio.sender.prepare(message, queue, timeout)))
+        return self._send(self._aio.sender.prepare(message, queue, timeout))
 
     def _blocking_send_async(
         self, message: Message, queue: MessageQueue | None, timeout: float | None
@@ -60,12 +62,15 @@ class DirectProducer(BlockingFacade[aio.Producer]):
         return self._send_async(message, queue, timeout)
 
     def _send_async(self, message: Message, queue: MessageQueue | None, timeout: float | None) -> Future[SendResult]:
+        return self._post(self._aio.sender.prepare(message, queue, timeout))
+
+    def _post(self, delivery: Admitted) -> Future[SendResult]:
+        """Have the event loop send a message once the limits of sends in progress admit it; return its future."""
         sender = self._aio.sender
-        delivery = sender.delivery(message, queue, timeout)
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()
         sender.admit_when_possible(delivery, self._portal.check)
-        self._portal.post(lambda: sender.start(delivery, future))
+        self._portal.post(lambda: sender.begin(delivery, future))
         return future
 
     def _blocking_send_oneway(self, message: Message, queue: MessageQueue | None) -> None:
@@ -77,6 +82,7 @@ class DirectProducer(BlockingFacade[aio.Producer]):
 
     def _send_oneway(self, message: Message, queue: MessageQueue | None) -> None:
         sender = self._aio.sender
+        self._let_batches_leave(message.topic)
         delivery = sender.delivery(message, queue)
         target = sender.target(delivery)
         if target is None or self._direct is None:
@@ -91,8 +97,8 @@ class DirectProducer(BlockingFacade[aio.Producer]):
         batch = list(messages)
         hooks = self._aio.hooks
         if hooks is not None:
-            return hooks.around(batch, lambda: self._send(self._aio.sender.delivery(batch, queue, timeout)))
-        return self._send(self._aio.sender.delivery(batch, queue, timeout))
+            return hooks.around(batch, lambda: self._send(self._aio.sender.prepare_batch(batch, queue, timeout)))
+        return self._send(self._aio.sender.prepare_batch(batch, queue, timeout))
 
     def _blocking_send_ordered(
         self, message: Message, key: Any, selector: QueueSelector | None, timeout: float | None
@@ -100,13 +106,19 @@ class DirectProducer(BlockingFacade[aio.Producer]):
         choose = chooser(message, key, selector)
         hooks = self._aio.hooks
         if hooks is not None:
-            return hooks.around(
-                [message], lambda: self._send(self._aio.sender.delivery(message, None, timeout, choose))
-            )
-        return self._send(self._aio.sender.delivery(message, None, timeout, choose))
+            return hooks.around([message], lambda: self._send(self._aio.sender.prepare(message, None, timeout, choose)))
+        return self._send(self._aio.sender.prepare(message, None, timeout, choose))
 
-    def _send(self, delivery: SendAttempts) -> SendResult:
+    def _let_batches_leave(self, topic: str) -> None:
+        """Have the event loop send the messages of a topic that wait for a batch, before this thread sends."""
+        sender = self._aio.sender
+        if sender.batcher is not None:
+            self._call(lambda: sender.let_batches_leave(topic))
+
+    def _send(self, delivery: Admitted) -> SendResult:
         self._portal.check()
+        if isinstance(delivery, BatchedSend):
+            return self._post(delivery).result()
         sender = self._aio.sender
         sender.occupy_thread(delivery)
         try:

@@ -11,6 +11,7 @@ from typing import Literal, TypedDict
 
 from rocketmq_py.client.hooks.hooks import SendHook
 from rocketmq_py.client.hooks.tracing import Trace
+from rocketmq_py.core.producer.accumulator import Linger
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.tls import Tls
 from rocketmq_py.wire.compression import CompressionType
@@ -45,3 +46,7 @@ class ProducerOptions(TypedDict, total=False):
     max_pending_sends: int | None
     max_pending_bytes: int | None
     when_full: Literal["wait", "raise"]
+    batch_linger: Linger
+    batch_max_bytes: int
+    batch_max_messages: int
+    batch_buffer_bytes: int

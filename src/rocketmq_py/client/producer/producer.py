@@ -15,11 +15,11 @@ from rocketmq_py.client.name_servers import name_servers
 from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
-from rocketmq_py.client.send.sender import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options, Sender
+from rocketmq_py.client.send.options import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options
+from rocketmq_py.client.send.sender import Admitted, Sender
+from rocketmq_py.core.producer.accumulator import BUFFER_BYTES, MAX_BYTES, MAX_MESSAGES, BatchLimits, Linger
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
-from rocketmq_py.core.producer.outgoing_message import check_limits
-from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, SendAttempts, select_by_hash
-from rocketmq_py.core.producer.send_window import SendWindow
+from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, select_by_hash
 from rocketmq_py.errors import ClosedError, ConfigError, RequestTimeout
 from rocketmq_py.model import Message, MessageExt, MessageQueue, SendResult
 from rocketmq_py.protocol import names
@@ -78,6 +78,15 @@ class Producer(AsyncLifetime):
         timeout starts when the wait ends.
     :param max_pending_bytes: maximum bytes of message bodies in progress; None for no limit.
     :param when_full: at one of these two limits, ``"wait"`` or ``"raise"`` :class:`~rocketmq_py.TooManySends`.
+    :param batch_linger: make batches of messages that are sent one by one: the longest time in seconds that a message
+        waits for others, 0 to 60; ``"natural"``: it waits only while a request to its topic or queue is under way, at
+        most for an eighth of a round trip, so a single sender does not wait. 0 makes no batches. (Java: ``autoBatch``,
+        ``batchMaxDelayMs``)
+    :param batch_max_bytes: a batch is sent before it would have more bytes; larger messages are sent alone. (Java:
+        ``batchMaxBytes``)
+    :param batch_max_messages: maximum number of messages of a batch.
+    :param batch_buffer_bytes: maximum bytes of messages in progress if batches are made, those that wait included; then
+        ``when_full`` applies. (Java: ``totalBatchMaxBytes``)
     :raises ConfigError: an illegal option.
     """
 
@@ -113,19 +122,20 @@ class Producer(AsyncLifetime):
         max_pending_sends: int | None = MAX_PENDING_SENDS,
         max_pending_bytes: int | None = MAX_PENDING_BYTES,
         when_full: Literal["wait", "raise"] = "wait",
+        batch_linger: Linger = 0.0,
+        batch_max_bytes: int = MAX_BYTES,
+        batch_max_messages: int = MAX_MESSAGES,
+        batch_buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.group = with_namespace(namespace, names.check_group(group))
         self._namespace = check_namespace(namespace)
-        check_limits(compress_over, max_message_size)
         self._options = Options(
             send_timeout, retries, compress_over, compression, compression_level, max_message_size, create_topic,
-            default_queue_nums, _tolerance(send_latency_fault_enable),
-            math.inf if send_msg_max_timeout_per_request is None else send_msg_max_timeout_per_request,
-            retry_another_broker_when_not_store_ok,
-            RETRY_CODES if retry_response_codes is None else frozenset(retry_response_codes),
-            max_pending_sends, max_pending_bytes, _raises(when_full), namespace, unit_mode,
-        )  # fmt: skip
-        SendWindow(max_pending_sends, max_pending_bytes)  # refuses limits that admit nothing
+            default_queue_nums, _tolerance(send_latency_fault_enable), _or_never(send_msg_max_timeout_per_request),
+            retry_another_broker_when_not_store_ok, _codes(retry_response_codes), max_pending_sends, max_pending_bytes,
+            _raises(when_full), namespace, unit_mode,
+            BatchLimits(batch_linger, min(batch_max_bytes, max(max_message_size, 1)), batch_max_messages), batch_buffer_bytes,
+        ).check()  # fmt: skip
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._client_settings: ClientSettings = {
             "instance_name": instance_name, "unit_name": unit_name, "client_ip": client_ip,
@@ -221,8 +231,8 @@ class Producer(AsyncLifetime):
         :raises TooManySends: one of these limits is reached, and the producer has ``when_full="raise"``.
         """
         if self.hooks is not None:
-            return self.hooks.follow([message], lambda: self._send(self.sender.delivery(message, queue, timeout)))
-        return self._send(self.sender.delivery(message, queue, timeout))
+            return self.hooks.follow([message], lambda: self._send(self.sender.prepare(message, queue, timeout)))
+        return self._send(self.sender.prepare(message, queue, timeout))
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send a message without an answer from the broker: fast, but a lost message raises no error.
@@ -232,6 +242,7 @@ class Producer(AsyncLifetime):
         :raises NetworkError: no connection to the broker can be made.
         """
         sender = self.sender
+        sender.let_batches_leave(message.topic)
         if self.hooks is None:
             await sender.deliver_oneway(sender.delivery(message, queue))
             return
@@ -249,8 +260,8 @@ class Producer(AsyncLifetime):
         """
         batch = list(messages)
         if self.hooks is not None:
-            return await self.hooks.follow(batch, lambda: self._send(self.sender.delivery(batch, queue, timeout)))
-        return await self._send(self.sender.delivery(batch, queue, timeout))
+            return await self.hooks.follow(batch, lambda: self._send(self.sender.prepare_batch(batch, queue, timeout)))
+        return await self._send(self.sender.prepare_batch(batch, queue, timeout))
 
     async def send_ordered(
         self,
@@ -271,9 +282,9 @@ class Producer(AsyncLifetime):
         choose = chooser(message, key, selector)
         if self.hooks is not None:
             return await self.hooks.follow(
-                [message], lambda: self._send(self.sender.delivery(message, None, timeout, choose))
+                [message], lambda: self._send(self.sender.prepare(message, None, timeout, choose))
             )
-        return await self._send(self.sender.delivery(message, None, timeout, choose))
+        return await self._send(self.sender.prepare(message, None, timeout, choose))
 
     async def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
         """Send a request and wait for the reply of its consumer, made with :func:`~rocketmq_py.reply`.
@@ -331,7 +342,15 @@ class Producer(AsyncLifetime):
         queues = await self.sender.write_queues(topic, self._options.send_timeout)
         return [queue_without_namespace(self._namespace, queue) for queue in queues]
 
-    def _send(self, delivery: SendAttempts) -> asyncio.Future[SendResult]:
+    async def flush(self) -> None:
+        """Send what waits for a batch now, and wait until all sends that have begun so far have ended.
+
+        Their results and errors are in their futures. Sends that wait in another thread, without ``batch_linger``, are
+        not waited for.
+        """
+        await self.sender.flush()
+
+    def _send(self, delivery: Admitted) -> asyncio.Future[SendResult]:
         loop, sender = asyncio.get_running_loop(), self.sender
         if loop is not sender.loop:
             raise _other_loop(sender.loop)
@@ -369,6 +388,14 @@ def _raises(when_full: str) -> bool:
     if when_full not in ("wait", "raise"):
         raise ConfigError(f"when_full={when_full!r} must be 'wait' or 'raise'")
     return when_full == "raise"
+
+
+def _or_never(seconds: float | None) -> float:
+    return math.inf if seconds is None else seconds
+
+
+def _codes(codes: Collection[int] | None) -> frozenset[int]:
+    return RETRY_CODES if codes is None else frozenset(codes)
 
 
 def _tolerance(option: LatencyFaultTolerance | bool) -> LatencyFaultTolerance | None:

@@ -4,10 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+from collections.abc import Callable
 
 from rocketmq_py.model import SendResult
 
-SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]
+
+class SharedFuture:
+    """The future of a batch: passes its outcome to a function, at once.
+
+    :param ended: called with the result or the error.
+    """
+
+    __slots__ = ("_ended", "_is_done")
+
+    def __init__(self, ended: Callable[[SendResult | Exception], None]) -> None:
+        self._ended = ended
+        self._is_done = False
+
+    def done(self) -> bool:
+        """True if there is a result or an error."""
+        return self._is_done
+
+    def set_result(self, result: SendResult) -> None:
+        """Pass the result on."""
+        self._is_done = True
+        self._ended(result)
+
+    def set_exception(self, error: Exception) -> None:
+        """Pass the error on."""
+        self._is_done = True
+        self._ended(error)
+
+
+SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult] | SharedFuture
 """The future of a send: its result, or its error, which is a RocketMQError or what a queue selector raised."""
 
 

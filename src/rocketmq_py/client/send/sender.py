@@ -8,7 +8,6 @@ route, backs off and tries other brokers; the rules are in ``core.producer.send_
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 import math
 import os
@@ -18,28 +17,31 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 
 from rocketmq_py.accelerator import installed
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
+from rocketmq_py.client.send.batcher import BatchedSend, Batcher
+from rocketmq_py.client.send.flush import Flush
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
 from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
+from rocketmq_py.client.send.namespacing import in_namespace
+from rocketmq_py.client.send.options import Options
 from rocketmq_py.client.send.recovery import Recovery
+from rocketmq_py.client.send.targets import SendPath, Target, outcome_of
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
-from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
+from rocketmq_py.core.producer.accumulator import Lane
+from rocketmq_py.core.producer.batched_message import goes_alone
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage, Packer, SendHead
 from rocketmq_py.core.producer.send_attempts import (
-    RETRY_CODES,
     NoMasterError,
     NoTimeLeft,
     QueueChooser,
     RoundRobin,
     SendAttempts,
 )
-from rocketmq_py.core.producer.send_window import SendWindow
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import (
     ClosedError,
@@ -52,19 +54,13 @@ from rocketmq_py.errors import (
     TooManySends,
 )
 from rocketmq_py.model import Message, MessageQueue, SendResult
-from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace
 from rocketmq_py.remoting.connection import Connection, answer_callback
 from rocketmq_py.remoting.single_flight import SingleFlight, own_copy
-from rocketmq_py.wire.compression import CompressionType
 from rocketmq_py.wire.ids import UniqueKeys
 
 _log = logging.getLogger(__name__)
-
-MAX_PENDING_SENDS = 10_000
-"""Default limit of sends in progress (Java: backPressureForAsyncSendNum)."""
-MAX_PENDING_BYTES = 32 * 1024 * 1024
 
 _ROUTE_SECONDS = 1.0
 """Age in seconds after which a cached route without writable queues is fetched again."""
@@ -74,54 +70,8 @@ _REFRESH_SECONDS = 0.2
 """The least seconds between two refreshes of a topic's route after failed attempts."""
 
 
-class Options(NamedTuple):
-    """The options of a producer that concern sending; see :class:`rocketmq_py.aio.Producer`."""
-
-    send_timeout: float = 3.0
-    retries: int = 2
-    compress_over: int | None = 4096
-    compression: CompressionType = CompressionType.ZLIB
-    compression_level: int = 5
-    max_message_size: int = names.MAX_MESSAGE_SIZE
-    create_topic: str = names.AUTO_CREATE_TOPIC
-    default_queue_nums: int = 4
-    latency: LatencyFaultTolerance | None = None
-    attempt_seconds: float = math.inf
-    retry_not_stored_safely: bool = False
-    retry_codes: frozenset[int] = RETRY_CODES
-    max_pending_sends: int | None = MAX_PENDING_SENDS
-    max_pending_bytes: int | None = MAX_PENDING_BYTES
-    raises_when_full: bool = False
-    namespace: str | None = None
-    unit_mode: bool = False
-
-
-class Target(NamedTuple):
-    """Where an attempt sends the message: the queue, and the ``host:port`` (``address``) of its broker.
-
-    :ivar queue: the queue with the namespace; it may be a logical one.
-    :ivar shown: the queue in results: without the namespace, and with the name of the broker that stores the message,
-        also for a logical queue, as in Java.
-    :ivar head: the part of the request header that is the same for all sends to the queue.
-    """
-
-    queue: MessageQueue
-    shown: MessageQueue
-    address: str
-    head: SendHead
-
-    @property
-    def broker(self) -> str:
-        """The name of the broker."""
-        return self.shown.broker_name
-
-
-class SendPath(NamedTuple):
-    """Cached for one topic until its route changes: the round robin, and by writable queue where to send to."""
-
-    route: TopicRoute
-    turn: RoundRobin
-    targets: dict[MessageQueue, Target]
+Admitted = SendAttempts | BatchedSend
+"""What counts for the limits of sends in progress: a request, or a message that may leave in a batch."""
 
 
 class Sender:
@@ -150,13 +100,16 @@ class Sender:
         self._tasks: set[asyncio.Task[SendResult]] = set()
         self.loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._in_progress: set[SendAttempts] = set()
+        self._in_progress: set[Admitted] = set()
         self._in_threads: set[SendAttempts] = set()
-        self._window = SendWindow(options.max_pending_sends, options.max_pending_bytes)
+        self._window = options.window
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._blocked = 0
-        self._parked: deque[tuple[SendAttempts, SendFuture, float]] = deque()
+        self._parked: deque[tuple[Admitted, SendFuture, float]] = deque()
+        self.join = self._packer.join
+        self._lanes: dict[str, Lane] = {}
+        self.batcher = Batcher(options.batch, self, self._leave_together) if options.batch.makes_batches else None
         self._looking_up = Gates(self._look_up, self._send_over_route, self._route_failed, self._late_route)
         self._connecting = Gates(
             self.connections.get, self._send_over_connection, self._connect_failed, self._late_connection
@@ -165,6 +118,7 @@ class Sender:
         self._recovery = Recovery(self._masters, self.connections.get, self._recovering.is_awaited)
         self._refreshing = SingleFlight(self._refresh)
         self._refreshed_at: dict[str, float] = {}
+        self._flushes: list[Flush] = []
         self._idle: asyncio.Event | None = None
         self.tolerance: LatencyFaultDetector | None = None
         self._attempt_of: type[_Attempt] = _Attempt
@@ -197,20 +151,65 @@ class Sender:
         :raises ConfigError: ``queue`` belongs to another topic.
         :raises ClosedError: the producer is closed.
         """
-        self.connections.check_usable()
-        if self._idle is not None:
-            raise _closed_error()
+        self._check_open()
         options = self.options
         deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
         if options.namespace is not None:
-            message, queue, choose = _in_namespace(options.namespace, message, queue, choose)
+            message, queue, choose = in_namespace(options.namespace, message, queue, choose)
         if isinstance(message, Message):
             outgoing = self._packer.pack(message, now_ms, sys_flag)
         else:
             outgoing = self._packer.pack_batch(message, now_ms)
-        if queue is not None and queue.topic != outgoing.topic:
-            raise ConfigError(f"a message of topic {outgoing.topic!r} cannot be sent to queue {queue}")
+        _check_topic(outgoing.topic, queue)
+        return self._attempts(outgoing, deadline, queue, choose)
+
+    def prepare(
+        self, message: Message, queue: MessageQueue | None, timeout: float | None, choose: QueueChooser | None = None
+    ) -> Admitted:
+        """Check and encode a message for sending: for a batch if this producer makes batches. As :meth:`delivery`."""
+        options = self.options
+        if self.batcher is None:
+            return self.delivery(message, queue, timeout, choose)
+        sent, there, choice = message, queue, choose
+        if options.namespace is not None:
+            renamed, there, choice = in_namespace(options.namespace, message, queue, choose)
+            assert isinstance(renamed, Message)
+            sent = renamed
+        if choice is not None:
+            route = self._routes.known(sent.topic)
+            if route is None or not route.write_queues:
+                return self.delivery(message, None, timeout, choose)  # waits for the route, and chooses then
+            there = choice(route.write_queues)
+        now = time.time_ns() // 1_000_000
+        self._check_open()
+        _check_topic(sent.topic, there)
+        deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
+        lane = self._lanes.get(sent.topic) if there is None else Lane(sent.topic, there)
+        if lane is None:
+            lane = self._lanes[sent.topic] = Lane(sent.topic)
+        if goes_alone(sent) or len(sent.body) >= options.batch.max_bytes:
+            outgoing = self._packer.pack(sent, now)
+            return BatchedSend(lane, None, outgoing, len(outgoing.body), deadline, outgoing.msg_id)
+        record = self._packer.record(sent, now, timeout)
+        return BatchedSend(lane, record, None, len(record.record), deadline, record.msg_id)
+
+    def prepare_batch(self, batch: list[Message], queue: MessageQueue | None, timeout: float | None) -> Admitted:
+        """Check and encode messages for sending as one batch. As :meth:`delivery`."""
+        delivery = self.delivery(batch, queue, timeout)
+        if self.batcher is None:
+            return delivery
+        lane = Lane(delivery.outgoing.topic, delivery.queue)
+        return BatchedSend(lane, None, delivery.outgoing, delivery.size, delivery.deadline, delivery.outgoing.msg_id)
+
+    def attempts(self, outgoing: OutgoingMessage, deadline: float, lane: Lane) -> SendAttempts:
+        """Return the attempts to send a request to the queue of ``lane``, or to any queue of its topic."""
+        return self._attempts(outgoing, deadline, lane.queue, None)
+
+    def _attempts(
+        self, outgoing: OutgoingMessage, deadline: float, queue: MessageQueue | None, choose: QueueChooser | None
+    ) -> SendAttempts:
+        options = self.options
         retries = options.retries if queue is None and choose is None else 0
         delivery = SendAttempts(
             outgoing, deadline, retries, queue, choose, until=deadline,
@@ -220,6 +219,11 @@ class Sender:
             delivery.attempt_seconds = options.attempt_seconds
             delivery.begin(time.monotonic())
         return delivery
+
+    def _check_open(self) -> None:
+        self.connections.check_usable()
+        if self._idle is not None:
+            raise _closed_error()
 
     def target(self, delivery: SendAttempts) -> Target | None:
         """The queue and broker of the next attempt; None if the topic's route or the queue's master is not cached."""
@@ -266,7 +270,7 @@ class Sender:
         if self._idle is not None:
             self.loop.call_soon_threadsafe(self._unpark)
 
-    def admit_when_possible(self, delivery: SendAttempts, check: Callable[[], None]) -> None:
+    def admit_when_possible(self, delivery: Admitted, check: Callable[[], None]) -> None:
         """Block the calling thread until the limits of sends in progress admit the send, then count it.
 
         :param check: raises if this thread must not block.
@@ -280,7 +284,7 @@ class Sender:
                 self._wait_for_room(delivery)
             self._enter(delivery)
 
-    def _wait_for_room(self, delivery: SendAttempts) -> None:
+    def _wait_for_room(self, delivery: Admitted) -> None:
         began = time.monotonic()
         self._blocked += 1
         try:
@@ -298,23 +302,29 @@ class Sender:
                 f"{self._window}; await some before you send more, or raise max_pending_sends or max_pending_bytes"
             )
 
-    def _admit(self, delivery: SendAttempts) -> None:
+    def _admit(self, delivery: Admitted) -> None:
         with self._lock:
             self._enter(delivery)
 
-    def _enter(self, delivery: SendAttempts) -> None:
+    def _enter(self, delivery: Admitted) -> None:
         self._in_progress.add(delivery)
-        self._window.enter(len(delivery.outgoing.body))
+        self._window.enter(delivery.size)
 
-    def leave(self, delivery: SendAttempts) -> None:
+    def leave(self, delivery: Admitted) -> None:
         """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""
+        self._leave_together((delivery,))
+
+    def _leave_together(self, deliveries: Sequence[Admitted]) -> None:
         with self._lock:
-            if delivery not in self._in_progress:
-                return
-            self._in_progress.remove(delivery)
-            self._window.leave(len(delivery.outgoing.body))
-            if self._blocked:
-                self._room.notify()
+            for delivery in deliveries:
+                if delivery not in self._in_progress:
+                    continue
+                self._in_progress.remove(delivery)
+                for flush in self._flushes:
+                    flush.ended(delivery)
+                self._window.leave(delivery.size)
+                if self._blocked:
+                    self._room.notify()
         if self._parked or self._idle is not None:
             if threading.get_ident() == self._thread:
                 self._unpark()
@@ -325,15 +335,20 @@ class Sender:
         """Start sends that wait for the limits of sends in progress, in order of arrival, until a limit is reached."""
         while self._parked and not self._window.is_full:
             delivery, future, since = self._parked.popleft()
-            if not future.done():
+            if future.done():
+                for flush in self._flushes:
+                    flush.ended(delivery)
+            else:
                 delivery.wait_longer(time.monotonic() - since)
                 self._admit(delivery)
-                self.start(delivery, future)
+                self.begin(delivery, future)
+        if self._flushes and self.batcher is not None:
+            self.batcher.release()
         self._check_idle()
 
     # -- sending, in the loop's thread
 
-    def send(self, delivery: SendAttempts, future: SendFuture) -> None:
+    def send(self, delivery: Admitted, future: SendFuture) -> None:
         """Send as soon as the limits of sends in progress admit it; ``future`` gets the final result or error.
 
         :raises TooManySends: a limit is reached, and the producer has ``when_full="raise"``.
@@ -343,7 +358,15 @@ class Sender:
             self._parked.append((delivery, future, time.monotonic()))
             return
         self._admit(delivery)
-        self.start(delivery, future)
+        self.begin(delivery, future)
+
+    def begin(self, send: Admitted, future: SendFuture) -> None:
+        """Send a message that the limits admit, alone or in a batch; ``future`` gets the final result or error."""
+        if isinstance(send, SendAttempts):
+            self.start(send, future)
+        elif self.batcher is not None:
+            send.future = future
+            self.batcher.add(send)
 
     def start(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send a message that the limits admit; ``future`` gets the final result or error, or what a selector raises.
@@ -672,12 +695,32 @@ class Sender:
         route = self._routes.known(delivery.outgoing.topic)
         return route is not None and not route.write_brokers.issubset(delivery.tried)
 
-    # -- closing
+    # -- flushing and closing
+
+    def let_batches_leave(self, topic: str) -> None:
+        """Send the messages of a topic that wait for a batch, so that a request outside of batches overtakes none."""
+        if self.batcher is not None:
+            namespace = self.options.namespace
+            self.batcher.release(topic if namespace is None else with_namespace(namespace, topic))
+
+    async def flush(self) -> None:
+        """Send what waits for a batch now, and wait until all sends that have begun so far have ended."""
+        with self._lock:
+            flush = Flush(self._in_progress, (delivery for delivery, _, _ in self._parked))
+            self._flushes.append(flush)
+        try:
+            if self.batcher is not None:
+                self.batcher.release()
+            await flush.wait()
+        finally:
+            self._flushes.remove(flush)
 
     async def close(self) -> None:
         """Accept no more messages, and wait until the sends in progress have ended, which their timeouts bound."""
         if self._idle is None:
             self._idle = asyncio.Event()
+        if self.batcher is not None:
+            self.batcher.release()
         self._check_idle()
         await self._idle.wait()
         self._refreshing.cancel()
@@ -728,59 +771,9 @@ class _TimedAttempt(_Attempt, gc=False, eq=False):
         self.finish(outcome, answer)
 
 
-def outcome_of(delivery: SendAttempts, target: Target, answer: Reply | NetworkError) -> SendResult | RocketMQError:
-    """Convert the answer to an attempt to its result or error; a failure adds the broker to ``delivery.tried``."""
-    failure: RocketMQError
-    if isinstance(answer, Reply):
-        try:
-            result = delivery.outgoing.result(target.shown, answer, target.address)
-        except RocketMQError as e:
-            failure = e
-        else:
-            doubt = delivery.not_stored_safely(result, target.address) if delivery.retry_not_stored_safely else None
-            if doubt is None:
-                return result
-            failure = doubt
-    else:
-        failure = answer
-    broker = target.broker
-    delivery.tried += (broker,)
-    if isinstance(failure, RequestTimeout):
-        return RequestTimeout(
-            f"broker {broker} at {target.address} did not answer the send to {target.queue} in time; the message may "
-            "have been stored"
-        )
-    return failure
-
-
-def _in_namespace(
-    namespace: str,
-    message: Message | Iterable[Message],
-    queue: MessageQueue | None,
-    choose: QueueChooser | None,
-) -> tuple[Message | Iterable[Message], MessageQueue | None, QueueChooser | None]:
-    """Add the namespace to the topics of messages (shallow copies), queue and chooser; returns these three."""
-    if isinstance(message, Message):
-        message = _renamed(namespace, message)
-    else:
-        message = [_renamed(namespace, each) for each in message]
-    if queue is not None:
-        queue = queue._replace(topic=with_namespace(namespace, queue.topic))
-    return message, queue, None if choose is None else _choose_in_namespace(namespace, choose)
-
-
-def _renamed(namespace: str, message: Message) -> Message:
-    renamed = copy.copy(message)
-    renamed.topic = with_namespace(namespace, message.topic)
-    return renamed
-
-
-def _choose_in_namespace(namespace: str, choose: QueueChooser) -> QueueChooser:
-    def chosen(queues: Sequence[MessageQueue]) -> MessageQueue:
-        queue = choose([queue_without_namespace(namespace, each) for each in queues])
-        return queue._replace(topic=with_namespace(namespace, queue.topic))
-
-    return chosen
+def _check_topic(topic: str, queue: MessageQueue | None) -> None:
+    if queue is not None and queue.topic != topic:
+        raise ConfigError(f"a message of topic {topic!r} cannot be sent to queue {queue}")
 
 
 def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:

@@ -5,7 +5,7 @@ Also encodes send requests and decodes their responses.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import msgspec
 
 from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.producer.batched_message import BatchedMessage
 from rocketmq_py.errors import BrokerError, ConfigError, MessageIllegal
 from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
 from rocketmq_py.properties import Property
@@ -237,6 +238,46 @@ class Packer:
         fields, values = self._fields((0, now_ms, 0), properties, self._of_batch)
         msg_ids = ",".join(message.properties["UNIQ_KEY"] for message in batch)
         return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
+
+    def record(self, message: Message, now_ms: int, kind: Hashable = None) -> BatchedMessage:
+        """Encode a message as a record of a batch. A unique key is added to its properties unless it has one.
+
+        :param kind: added to what messages of one batch must have in common.
+
+        Other parameters and errors as of :meth:`pack`.
+        """
+        self._check(message)
+        properties = message.properties
+        msg_id = properties.get("UNIQ_KEY")
+        if msg_id is None:
+            msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
+        body, sys_flag = message.body, 0
+        if len(body) >= self._compress_over:
+            body = compress(body, self._compression, self._level)
+            sys_flag = COMPRESSED | self._compression << TYPE_SHIFT
+        found = None
+        if self._accelerator is not None:
+            found = self._accelerator.encode_messages([(message.flag, body, properties)], MAX_PROPERTIES)
+        record = found or encode_batch([(message.flag, body, _properties_text(properties).encode())])
+        waits = properties.get("WAIT") != "false"
+        return BatchedMessage(
+            message.topic, msg_id, record, len(body), message.flag, sys_flag, now_ms, waits, (kind, waits, sys_flag)
+        )
+
+    def join(self, messages: Sequence[BatchedMessage]) -> OutgoingMessage:
+        """Return one request for messages of one kind: a batch, or for a single message the same as :meth:`pack`."""
+        first = messages[0]
+        numbers = (first.sys_flag, first.born_ms, first.flag)
+        if len(messages) == 1:
+            text = first.properties
+            values = _values(*numbers, text, self._ordinary) if self._signing else b""
+            fields = _fields(*numbers, text, self._ordinary)
+            return OutgoingMessage(first.topic, first.msg_id, first.body, fields, _SINGLE, values)
+        wait = "true" if first.waits else "false"
+        properties = {Property.UNIQUE_KEY: self._keys.next(first.born_ms), Property.WAIT_STORE: wait}
+        fields, values = self._fields((first.sys_flag, first.born_ms, 0), properties, self._of_batch)
+        body = b"".join([message.record for message in messages])
+        return OutgoingMessage(first.topic, first.msg_id, body, fields, _BATCH, values)
 
     def _fields(self, numbers: tuple[int, int, int], properties: dict[str, str], more: _More) -> tuple[bytes, bytes]:
         """Encode the header fields from the value of ``f`` on, and their values if requests are signed.

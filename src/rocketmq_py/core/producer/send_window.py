@@ -14,13 +14,14 @@ class SendWindow:
 
     :param max_sends: maximum number of sends in progress; None for no limit.
     :param max_bytes: maximum bytes of their bodies, after compression; None for no limit.
+    :param bytes_option: name of the option for ``max_bytes``, for the error.
     :raises ConfigError: a limit is below 1.
     """
 
     __slots__ = ("_max_bytes", "_max_sends", "bytes", "sends")
 
-    def __init__(self, max_sends: int | None, max_bytes: int | None) -> None:
-        for name, limit in (("max_pending_sends", max_sends), ("max_pending_bytes", max_bytes)):
+    def __init__(self, max_sends: int | None, max_bytes: int | None, bytes_option: str = "max_pending_bytes") -> None:
+        for name, limit in (("max_pending_sends", max_sends), (bytes_option, max_bytes)):
             if limit is not None and limit < 1:
                 raise ConfigError(f"{name}={limit} must be at least 1, or None for no limit")
         self._max_sends = math.inf if max_sends is None else max_sends

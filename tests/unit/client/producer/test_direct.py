@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from rocketmq_py import Message, MessageQueue, Producer
 from rocketmq_py.client.hooks.hooks import SendHook, Sending
 from rocketmq_py.errors import ClosedError, ConnectionLost, MessageRefused, TooManySends
 from rocketmq_py.model import SendResult
-from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.wire.command import Command
 from tests.unit.client.producer.directly import Threads, directly
 from tests.unit.client.scripted import ScriptedNetwork, cluster, queue_of
@@ -157,3 +158,50 @@ def test_a_closed_producer_has_closed_its_connections() -> None:
     producer.close()
     with pytest.raises(ClosedError):
         producer.send(Message("t", b"x"))
+
+
+def test_with_batches_threads_share_requests_of_the_loop() -> None:
+    hook = Hook()
+    with directly(Producer, cluster(t={"a": 1}), batch_linger=0.05, hooks=[hook]) as (producer, threads, network):
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(producer.send, [Message("t", b"%d" % number) for number in range(8)]))
+        assert threads.requests == []
+        assert len(network.sent()) < 8
+        assert sorted(result.msg_id for result in results) == sorted(
+            sending.result.msg_id for sending in hook.seen if sending.result is not None
+        )
+
+
+def test_with_batches_one_way_and_ordered_sends_overtake_nothing() -> None:
+    with directly(Producer, cluster(t={"a": 1}), batch_linger=10.0) as (producer, threads, network):
+        warm_up = producer.send_async(Message("t", b"first"))
+        producer.flush()
+        assert warm_up.done()
+        waiting = producer.send_async(Message("t", b"x"))
+        producer.send_oneway(Message("t", b"y"))
+        assert waiting.result(timeout=10).queue_offset == 5
+        assert [request.body for _, request in network.sent()] == [b"first", b"x"]
+        assert [request.body for request in sends(threads)] == [b"y"]
+
+
+def test_with_batches_close_sends_what_waits() -> None:
+    with directly(Producer, cluster(t={"a": 1}), batch_linger=60.0) as (producer, _, network):
+        waiting = [producer.send_async(Message("t", b"x")) for _ in range(3)]
+        producer.close()
+        assert all(each.result(timeout=10) for each in waiting)
+        [(_, request)] = network.sent()
+        assert request.code == RequestCode.SEND_BATCH_MESSAGE
+        with pytest.raises(ClosedError):
+            producer.send(Message("t", b"x"))
+
+
+def test_with_batches_a_full_buffer_makes_threads_wait() -> None:
+    with directly(Producer, cluster(t={"a": 1}), batch_linger=60.0, batch_buffer_bytes=200) as (producer, _, network):
+        first = [producer.send_async(Message("t", b"x" * 100)) for _ in range(2)]
+        with ThreadPoolExecutor(1) as pool:
+            second = pool.submit(producer.send, Message("t", b"y"))
+            producer.flush()
+            assert all(each.done() for each in first)
+            while not second.done():
+                producer.flush()
+        assert network.sent()[0][1].code == RequestCode.SEND_BATCH_MESSAGE

@@ -1,0 +1,166 @@
+"""Sends messages in batches that it makes itself: each send keeps its own future, result and error.
+
+``core.producer.accumulator`` decides which messages leave together and when. A batch is one send with all its attempts;
+if a broker refuses it as illegal, each of its messages is sent alone, so that one message costs the others nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from rocketmq_py.client.send.futures import SendFuture, SharedFuture, resolve
+from rocketmq_py.core.producer.accumulator import Accumulator, BatchLimits, Lane, Parcel
+from rocketmq_py.core.producer.batched_message import BatchedMessage, results_of
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
+from rocketmq_py.core.producer.send_attempts import SendAttempts
+from rocketmq_py.errors import BrokerError, RequestTimeout, RocketMQError
+from rocketmq_py.model import SendResult
+from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.remoting.single_flight import own_copy
+
+
+class BatchedSend(msgspec.Struct, gc=False, eq=False):
+    """A send whose message may leave in a batch.
+
+    :ivar message: the message as a record; None if it goes alone.
+    :ivar outgoing: the message as a request, if it goes alone.
+    :ivar size: bytes that count for the limits of sends in progress.
+    :ivar deadline: when the send fails with a timeout, in monotonic seconds.
+    """
+
+    lane: Lane
+    message: BatchedMessage | None
+    outgoing: OutgoingMessage | None
+    size: int
+    deadline: float
+    msg_id: str
+    future: SendFuture | None = None
+
+    def wait_longer(self, seconds: float) -> None:
+        """Extend the deadline by a wait that does not count as sending time."""
+        self.deadline += seconds
+
+
+class Sends(Protocol):
+    """What a batcher needs of the sender."""
+
+    def start(self, delivery: SendAttempts, future: SendFuture) -> None:
+        """Send a request with all its attempts; ``future`` gets the result or the error."""
+        ...
+
+    def attempts(self, outgoing: OutgoingMessage, deadline: float, lane: Lane) -> SendAttempts:
+        """Return the attempts to send a request to the queue of ``lane``."""
+        ...
+
+    def join(self, messages: list[BatchedMessage]) -> OutgoingMessage:
+        """Return one request for messages of one kind."""
+        ...
+
+
+class Batcher:
+    """The messages of one producer that wait to leave in batches. Call it in the event loop's thread.
+
+    :param leave: called with sends that have ended.
+    """
+
+    def __init__(self, limits: BatchLimits, sends: Sends, leave: Callable[[Sequence[BatchedSend]], None]) -> None:
+        self._accumulator: Accumulator[BatchedSend] = Accumulator(limits)
+        self._sends = sends
+        self._leave = leave
+        self._loop = asyncio.get_running_loop()
+        self._turn_is_set = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
+
+    def __len__(self) -> int:
+        return len(self._accumulator)
+
+    def add(self, send: BatchedSend) -> None:
+        """Send a message that the limits of sends in progress admit, now or with others."""
+        message, waiting = send.message, self._accumulator
+        kind = None if message is None else message.kind
+        for parcel in waiting.add(send.lane, send, send.size, kind, time.monotonic(), send.deadline):
+            self._send(parcel)
+        if waiting.next_at < self._timer_at or waiting.waits_for_turn:
+            self._schedule()
+
+    def release(self, topic: str | None = None) -> None:
+        """Send what waits, of one topic or of all, as soon as the order of its queue allows, without lingering."""
+        self._accumulator.release(topic)
+        self._take()
+
+    def _schedule(self) -> None:
+        """Have :meth:`_take` called when the accumulator needs it."""
+        if self._accumulator.waits_for_turn and not self._turn_is_set:
+            self._turn_is_set = True
+            self._loop.call_soon(self._end_turn)
+        at = self._accumulator.next_at
+        if at < self._timer_at:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_at = at
+            self._timer = self._loop.call_later(max(0.0, at - time.monotonic()), self._fire)
+
+    def _end_turn(self) -> None:
+        self._turn_is_set = False
+        self._take()
+
+    def _fire(self) -> None:
+        self._timer, self._timer_at = None, math.inf
+        self._take()
+
+    def _take(self) -> None:
+        leaving, late = self._accumulator.take(time.monotonic())
+        for parcel in leaving:
+            self._send(parcel)
+        for parcel in late:
+            self._leave(parcel.entries)
+            for send in parcel.entries:
+                _resolve(send, _late(send))
+        self._schedule()
+
+    def _send(self, parcel: Parcel[BatchedSend]) -> None:
+        """Send a parcel without the messages whose sends were cancelled."""
+        sends = [send for send in parcel.entries if send.future is None or not send.future.done()]
+        if len(sends) < len(parcel.entries):
+            self._leave([send for send in parcel.entries if send not in sends])
+            parcel.entries = sends
+        if not sends:
+            self._accumulator.ended(parcel, time.monotonic())
+            return
+        first = sends[0]
+        outgoing = first.outgoing or self._sends.join([send.message for send in sends if send.message is not None])
+        attempts = self._sends.attempts(outgoing, parcel.deadline, parcel.lane)
+        self._sends.start(attempts, SharedFuture(lambda outcome: self._ended(parcel, outcome)))
+
+    def _ended(self, parcel: Parcel[BatchedSend], outcome: SendResult | Exception) -> None:
+        self._accumulator.ended(parcel, time.monotonic())
+        sends = parcel.entries
+        if isinstance(outcome, SendResult):
+            self._leave(sends)
+            for send, result in zip(sends, results_of(outcome, [send.msg_id for send in sends]), strict=True):
+                _resolve(send, result)
+        elif len(sends) > 1 and isinstance(outcome, BrokerError) and outcome.code == ResponseCode.MESSAGE_ILLEGAL:
+            self._accumulator.put_back(parcel)
+        else:
+            self._leave(sends)
+            for send in sends:
+                _resolve(send, own_copy(outcome))
+        self._schedule()
+
+
+def _resolve(send: BatchedSend, outcome: SendResult | Exception) -> None:
+    if send.future is not None:
+        resolve(send.future, outcome)
+
+
+def _late(send: BatchedSend) -> RocketMQError:
+    return RequestTimeout(
+        f"message {send.msg_id} was not sent in time: the batches before it in queue {send.lane.queue} took too long"
+    )

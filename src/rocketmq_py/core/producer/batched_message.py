@@ -1,0 +1,77 @@
+"""Messages on their way into a batch, and the result of a batch divided among its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import msgspec
+
+from rocketmq_py.model import Message, SendResult
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol import names
+
+_HEAD, _LENGTH = 20, 2
+"""Bytes of a record in a batch before the body, and of the length of the properties after it."""
+_LONELY = frozenset(
+    {
+        Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS, Property.TIMER_DEL_UNIQKEY,
+        Property.TRANSACTION_PREPARED, Property.PRODUCER_GROUP, Property.MESSAGE_TYPE, Property.CORRELATION_ID,
+        Property.PRIORITY,
+    }
+)  # fmt: skip
+"""Properties that a broker acts on when they are those of the request, not of a message in a batch."""
+
+
+class BatchedMessage(msgspec.Struct, gc=False, eq=False):
+    """A message, checked and encoded as a record of a batch.
+
+    :ivar sys_flag: the bits of compression if the body is compressed.
+    :ivar kind: equal for messages that can be in one batch.
+    """
+
+    topic: str
+    msg_id: str
+    record: bytes
+    body_size: int
+    flag: int
+    sys_flag: int
+    born_ms: int
+    waits: bool
+    kind: Hashable
+
+    @property
+    def body(self) -> bytes:
+        """The body as it is sent."""
+        return self.record[_HEAD : _HEAD + self.body_size]
+
+    @property
+    def properties(self) -> str:
+        """The properties in their stored form."""
+        return self.record[_HEAD + self.body_size + _LENGTH :].decode()
+
+
+def goes_alone(message: Message) -> bool:
+    """Return True if a message cannot be in a batch: brokers handle it by properties of the request, or refuse it."""
+    properties = message.properties
+    if not _LONELY.isdisjoint(properties):
+        return True
+    return ("DELAY" in properties and message.delay_level > 0) or names.is_retry_topic(message.topic)
+
+
+def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:
+    """Return the results of the messages of a batch, in order, from that of the batch.
+
+    A topic with batch queues stores a batch as one record, so its messages share the broker's id.
+
+    :param msg_ids: the unique keys of the messages.
+    """
+    if len(msg_ids) == 1:
+        return [result]
+    offset_ids: Sequence[str] = result.offset_msg_id.split(",")
+    if len(offset_ids) != len(msg_ids):
+        offset_ids = [result.offset_msg_id] * len(msg_ids)
+    status, _, queue, first, _, transaction_id, region, trace_on, _ = result
+    return [
+        SendResult(status, msg_id, queue, offset, offset_id, transaction_id and msg_id, region, trace_on)
+        for offset, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True), first)
+    ]
