@@ -134,7 +134,8 @@ class Producer(AsyncLifetime):
             default_queue_nums, _tolerance(send_latency_fault_enable), _or_never(send_msg_max_timeout_per_request),
             retry_another_broker_when_not_store_ok, _codes(retry_response_codes), max_pending_sends, max_pending_bytes,
             _raises(when_full), namespace, unit_mode,
-            BatchLimits(batch_linger, min(batch_max_bytes, max(max_message_size, 1)), batch_max_messages), batch_buffer_bytes,
+            BatchLimits(batch_linger, min(batch_max_bytes, max(max_message_size, 1)), batch_max_messages),
+            batch_buffer_bytes,
         ).check()  # fmt: skip
         self._namesrv = [] if instance is not None else name_servers(namesrv)
         self._client_settings: ClientSettings = {
