@@ -44,6 +44,7 @@ class Client:
 
     def _hear(self, data: bytes) -> None:
         self.heard += map(decode_command, self._frames.feed(data))
+        self.broker.news.set()
 
     def call(self, code: int, header: Header | None = None, body: bytes = b"", **more: Any) -> Command | None:
         """The answer to a request, or None when it is to come later or never."""
@@ -83,8 +84,12 @@ class Client:
         answers = self._serve(commands)
         if len(answers) == len(commands):
             return answers
+        self.broker.news = asyncio.Event()
+        self.broker.news.set()  # what was put off before this loop began
         while tasks > 0:
-            await asyncio.sleep(0)
+            # The loop sleeps while threads work: one that spins has the interpreter's lock, and they wait 5 ms for it.
+            await self.broker.news.wait()
+            self.broker.news.clear()
             self.broker.run_callbacks()
             answered = [received for received in self.heard[before:] if received.is_response]
             for answer in answered:
@@ -115,13 +120,15 @@ class InProcess:
     ) -> None:  # fmt: skip
         self.now = now
         self._soon: list[Callable[[], None]] = []
+        self.news = asyncio.Event()
+        """Set when a client gets an answer and when something is put off to the next turn of the event loop."""
         self.config = settings = BrokerConfig(store_path_root_dir=str(root), **config)
         self.services = Services(
             settings,
             StoreConfig(**SMALL | (store or {})),
             10911,
             self.clock,
-            self._soon.append,
+            self._call_soon,
             fs=fs,
             workers=workers,
         )
@@ -139,6 +146,10 @@ class InProcess:
 
     def clock(self) -> int:
         return self.now
+
+    def _call_soon(self, callback: Callable[[], None]) -> None:
+        self._soon.append(callback)
+        self.news.set()
 
     def connect(self) -> Client:
         self._clients += 1
