@@ -19,6 +19,7 @@ from rocketmq_py.store import FileSystem, StoreConfig, Workers
 from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import MAX_FRAME, FrameDecoder
+from tests.unit.broker.workers import WithoutThreads
 
 START_MS = 1_700_000_000_000
 SMALL = {
@@ -130,7 +131,7 @@ class InProcess:
             self.clock,
             self._call_soon,
             fs=fs,
-            workers=workers,
+            workers=workers or WithoutThreads(),
         )
         self.services.open()
         router = self.services.router(*handlers)
