@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from rocketmq_py import Admin
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.interop.javapeer import JavaPeer, Row
@@ -51,6 +52,12 @@ def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)
     return seen
+
+
+def await_readable(namesrv: str, topic: str, number: int) -> None:
+    """Until a topic has this many messages in its queues: a Java broker answers a send before it writes the entry."""
+    with Admin(namesrv) as admin:
+        eventually(lambda: sum(map(admin.max_offset, admin.queues(topic))), lambda end: end >= number)
 
 
 def group() -> str:

@@ -20,7 +20,7 @@ from rocketmq_py import (
 from rocketmq_py.wire.record import FIXED_SIZE
 from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.ours import OurServers
-from tests.interop.side import WAIT_SECONDS, Side, group
+from tests.interop.side import WAIT_SECONDS, Side, await_readable, group
 
 COUNT, GARBAGE, FLIPPED = 400, 4096, 37
 Options = dict[str, Any]
@@ -59,6 +59,7 @@ def damaged_queue(java: JavaPeer, broker: JavaServer) -> tuple[str, set[int]]:
         queue = MessageQueue(topic, "broker-a", 0)
         for offset in range(COUNT):
             producer.send(Message(topic, body_of(offset)), queue=queue)
+        await_readable(broker.namesrv, topic, COUNT)
         places = {m.queue_offset: (m.commit_log_offset, m.store_size) for m in admin.read(queue)}
     assert len(places) == COUNT
     log = min((broker.store / "commitlog").iterdir())  # Java allocates the next file ahead

@@ -17,7 +17,7 @@ from rocketmq_py.arrow.remoting.cluster import Cluster as View
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from tests.interop.javapeer import JavaPeer, JavaServer
-from tests.interop.side import Side, group
+from tests.interop.side import Side, await_readable, group
 from tests.replicas import caught_up, topic_on_all
 
 pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
@@ -45,6 +45,7 @@ class Pair:
             self.namesrv, self.topic, number, start=self.sent, tags="A,B", body="{i}", prop=["number={i}"]
         )
         self.sent += number
+        await_readable(self.namesrv, self.topic, self.sent)
 
     def wait_for_slave(self) -> None:
         asyncio.run(caught_up(self.namesrv))

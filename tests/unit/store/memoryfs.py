@@ -264,8 +264,13 @@ class MemoryFileSystem:
         fs.modified = dict(self.modified)
         return fs
 
-    def after_power_loss(self, chance: random.Random) -> MemoryFileSystem:
-        """The machine died: of what was not synced each page is there or not, and removed files may be back."""
+    def after_power_loss(
+        self, chance: random.Random, page_size: Callable[[Path], int] = lambda _: PAGE
+    ) -> MemoryFileSystem:
+        """The machine died: of what was not synced each page is there or not, and removed files may be back.
+
+        :param page_size: returns what the disk writes as a whole in a file.
+        """
         fs = MemoryFileSystem()
         # File systems commit removals in their order, so that those that are undone are the last.
         undone = list(self.removed.items())[chance.randint(0, len(self.removed)) :]
@@ -274,10 +279,11 @@ class MemoryFileSystem:
             if node.durable is None and chance.random() < 0.3:
                 continue
             content = Bytes(node.durable if node.durable is not None else bytes(len(node.content)))
-            for at in range(0, len(content), PAGE):
-                fresh = node.content[at : at + PAGE]
+            page = page_size(path)
+            for at in range(0, len(content), page):
+                fresh = node.content[at : at + page]
                 if chance.random() < 0.5:
-                    content[at : at + PAGE] = fresh
+                    content[at : at + page] = fresh
             copy = fs.nodes[path] = Node(0)
             copy.content = content
             copy.durable = bytes(content)
