@@ -142,8 +142,7 @@ class Producer(AsyncLifetime):
             "instance_name": instance_name, "unit_name": unit_name, "client_ip": client_ip,
             "address_map": address_map, "tls": tls, "credentials": credentials,
         }  # fmt: skip
-        self._instance = instance
-        self._own_instance = instance is None
+        self._instance, self._own_instance = instance, instance is None
         self._sender: Sender | None = None
         self.pending = PendingRequests(f"producer {group}")
         """Requests of :meth:`request` whose replies have not arrived."""
