@@ -52,9 +52,10 @@ def warm_broker(session: Session, name: str, work: Path) -> Iterator[Server]:
 
 def store(session: Session, server: Server, load: Load, messages: int) -> None:
     """Create a topic, send ``messages`` messages to it, and wait until all of them are readable."""
+    generator = session.generator  # built first: the broker closes a connection that is idle for two minutes
     with Control(server.broker) as control:
         control.create_topic(load.topic, load.queues)
-        driven = session.generator.drive(server.broker, load, messages // load.messages_each)
+        driven = generator.drive(server.broker, load, messages // load.messages_each)
         control.expect_offsets(load.topic, driven.sent[0])
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from struct import Struct
 
@@ -15,6 +15,7 @@ from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.log.known_blocks import BLOCK, BLOCK_BITS, KnownBlocks
 from rocketmq_py.store.log.lost_parts import LostPart, lost_parts, written_size
 from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
@@ -51,6 +52,8 @@ class CommitLog:
         self.written_from = 0
         """Offset of the log at which this process began to write."""
         self._allocated = 0
+        # Blocks must not span two files.
+        self._known = None if file_size % BLOCK else KnownBlocks(self._is_block_resident)
 
     # -- files
 
@@ -181,6 +184,22 @@ class CommitLog:
         start = offset - offset % self.file_size
         if offset < self.hot_from and (start in self._files or start in self.starts):
             residency.need(self.file(start), offset - start, size)
+
+    def needs_all(self, offsets: Sequence[int], sizes: Sequence[int], residency: Residency) -> None:
+        """Add what the reads of many records need to ``residency``, as :meth:`needs`.
+
+        Records near those that were in memory less than a second ago count as in memory, too.
+        """
+        absent = zip(offsets, sizes, strict=True) if self._known is None else self._known.absent(offsets, sizes)
+        for offset, size in absent:
+            self.needs(offset, size, residency)
+
+    def _is_block_resident(self, number: int) -> bool:
+        offset = number << BLOCK_BITS
+        start = offset - offset % self.file_size
+        if start not in self._files and start not in self.starts:
+            return False
+        return self.file(start).is_resident(offset - start, BLOCK)
 
     def needs_store_time(self, offset: int, residency: Residency) -> None:
         """Add what :meth:`store_time` reads to ``residency``, as :meth:`needs`."""

@@ -419,12 +419,11 @@ class Reader:
 
         :raises NotInMemory: they are not.
         """
-        needs, total = self._log.needs, sum(sizes)
+        total = sum(sizes)
         if starts[-1] + sizes[-1] - starts[0] == total:
-            needs(starts[0], total, residency)
+            self._log.needs(starts[0], total, residency)
         else:
-            for start, size in zip(starts, sizes, strict=True):
-                needs(start, size, residency)
+            self._log.needs_all(starts, sizes, residency)
         residency.check()
 
     def _checked(

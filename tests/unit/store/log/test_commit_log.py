@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 from struct import pack
+from typing import Any
 
 import pytest
 
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
 from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.known_blocks import BLOCK
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 FOLDER = Path("/store/commitlog")
@@ -241,6 +243,50 @@ def test_bytes_that_this_process_wrote_last_count_as_in_memory() -> None:
     assert log.hot_from == 310
     log.end = 300 * MEGABYTE
     assert log.hot_from == 44 * MEGABYTE
+
+
+def test_records_of_one_block_are_one_question_to_the_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = MemoryFileSystem()
+    for start in (0, BLOCK):
+        fs.write(FOLDER / f"{start:020d}", bytes(BLOCK))
+    log = CommitLog(fs, FOLDER, BLOCK)
+    log.load()
+    log.end = log.written_from = 2 * BLOCK
+    asked: list[tuple[str, int, int]] = []
+    file = type(log.file(0))
+    is_resident = file.is_resident
+
+    def counted(self: Any, position: int, length: int) -> bool:
+        asked.append((self.path.name, position, length))
+        return is_resident(self, position, length)
+
+    monkeypatch.setattr(file, "is_resident", counted)
+    residency = Residency()
+    offsets = [*range(0, BLOCK, 100), *range(BLOCK, 2 * BLOCK, 1000)]
+    log.needs_all(offsets, [50] * len(offsets), residency)
+    residency.check()
+    assert sorted(asked) == [(f"{start:020d}", 0, BLOCK) for start in (0, BLOCK)]
+    log.needs_all([2 * BLOCK - 10, 5 * BLOCK], [10, 10], residency)
+    assert len(asked) == 2, "this process wrote it, or there is no file"
+    fs.resident = set()
+    log.needs_all([10], [50], residency)
+    residency.check()
+    log._known._until = 0.0  # type: ignore[union-attr]
+    log.needs_all([10, 70], [50, 50], residency)
+    with pytest.raises(NotInMemory) as missing:
+        residency.check()
+    assert missing.value.parts == ((log.path(0), 10, 50), (log.path(0), 70, 50))
+
+
+def test_blocks_do_not_span_two_files() -> None:
+    log, fs = log_of(b"", b"", b"")
+    fs.resident = set()
+    log.written_from = 500
+    residency = Residency()
+    log.needs_all([210, 310], [10, 20], residency)
+    with pytest.raises(NotInMemory) as missing:
+        residency.check()
+    assert [(part.position, part.length) for part in missing.value.parts] == [(10, 10), (10, 20)]
 
 
 def test_a_closed_log_has_no_open_files() -> None:
