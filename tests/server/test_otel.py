@@ -3,9 +3,12 @@
 import asyncio
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import pytest
 from opentelemetry import baggage, context, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -22,6 +25,7 @@ from rocketmq_py import (
     aio,
 )
 from rocketmq_py.client.otel import ConsumeSpans, ReceiveSpans, SendSpans
+from rocketmq_py.client.otel.instrumentor import RocketMQInstrumentor
 from tests.server.consuming import FIRST, Seen, eventually
 
 
@@ -150,7 +154,7 @@ def test_only_the_otel_module_imports_opentelemetry():
         "except ImportError as e:\n    print(e)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "spans need the package opentelemetry-api: pip install 'rocketmq-py[otel]'\n"
+    assert done.stdout == "spans and metrics need the package opentelemetry-api: pip install 'rocketmq-py[otel]'\n"
 
 
 def received(exporter):
@@ -211,3 +215,58 @@ async def test_each_message_of_an_iteration_has_its_span(cluster, topic, group, 
 
     seen = await asyncio.to_thread(iterate)
     assert [span.attributes["messaging.message.id"] for span in received(exporter)][:3] == seen
+
+
+@pytest.fixture
+def instrumented(provider):
+    reader = InMemoryMetricReader()
+    instrumentor = RocketMQInstrumentor()
+    instrumentor.instrument(tracer_provider=provider, meter_provider=MeterProvider([reader]))
+    yield reader
+    instrumentor.uninstrument()
+
+
+def counted(reader, name):
+    (of_scope,) = reader.get_metrics_data().resource_metrics[0].scope_metrics
+    (points,) = [metric.data.data_points for metric in of_scope.metrics if metric.name == name]
+    return {(one.attributes["messaging.destination.name"], one.attributes["messaging.operation.name"]): one.value
+            for one in points}  # fmt: skip
+
+
+async def test_an_instrumented_process_has_spans_and_metrics_of_all_clients(
+    cluster, topic, group, instrumented, exporter
+):
+    def send_and_poll():
+        with Producer(group, cluster.namesrv) as producer:
+            producer.send(Message(topic, b"1"))
+        with LitePullConsumer(f"{group}-l", cluster.namesrv, consume_from=FIRST) as consumer:
+            consumer.subscribe(topic)
+            while not received(exporter):
+                consumer.poll(timeout=1.0)
+
+    await asyncio.to_thread(send_and_poll)
+    seen = Seen()
+    consumer = aio.PushConsumer(group, cluster.namesrv, consume_from=FIRST, listener=seen)
+    consumer.subscribe(topic)
+    async with consumer:
+        await seen.count(1)
+        await eventually(lambda: any(span.name == f"process {topic}" for span in exporter.get_finished_spans()))
+    names = [span.name for span in exporter.get_finished_spans()]
+    assert [names.count(f"{what} {topic}") for what in ("send", "receive", "process")] == [1, 1, 1]
+    assert counted(instrumented, "messaging.client.sent.messages") == {(topic, "send"): 1}
+    consumed = counted(instrumented, "messaging.client.consumed.messages")
+    assert consumed == {(topic, "receive"): 1, (topic, "process"): 1}
+
+
+async def test_clients_made_after_the_instrumentation_ended_have_no_spans(cluster, topic, group, provider, exporter):
+    instrumentor = RocketMQInstrumentor()
+    instrumentor.instrument(tracer_provider=provider)
+    instrumentor.uninstrument()
+    async with aio.Producer(group, cluster.namesrv) as producer:
+        await producer.send(Message(topic, b"1"))
+    assert exporter.get_finished_spans() == ()
+
+
+def test_opentelemetry_instrument_finds_the_package():
+    (found,) = [one for one in entry_points(group="opentelemetry_instrumentor") if one.name == "rocketmq_py"]
+    assert found.load() is RocketMQInstrumentor

@@ -48,7 +48,9 @@ def got(message: Message, topic: str = "t", queue_id: int = 2) -> MessageExt:
     return MessageExt(head, topic, message.body, f"UNIQ_KEY\x01ID\x02{properties}".encode(), "b")
 
 
-ABOUT = {"messaging.system": "rocketmq", "messaging.destination.name": "t"}
+ABOUT = {
+    "messaging.system": "rocketmq", "messaging.destination.name": "t", "messaging.rocketmq.message.type": "normal",
+}  # fmt: skip
 
 
 def about(operation: str) -> dict[str, object]:
@@ -62,7 +64,7 @@ def test_a_send_is_a_span_whose_context_the_message_carries() -> None:
     [span] = spans.ended()
     assert (span.name, span.kind, span.status.status_code) == ("send t", SpanKind.PRODUCER, StatusCode.UNSET)
     assert attributes(span) == about("send") | {
-        "messaging.rocketmq.client_group": "g", "messaging.message.body.size": 4, "messaging.message.id": "ID",
+        "messaging.consumer.group.name": "g", "messaging.message.body.size": 4, "messaging.message.id": "ID",
         "messaging.rocketmq.message.tag": "A", "messaging.rocketmq.message.keys": ("k", "l"),
         "messaging.destination.partition.id": "2",
     }  # fmt: skip
@@ -75,7 +77,7 @@ def test_a_batch_has_one_span() -> None:
     sent(messages, spans)
     [span] = spans.ended()
     assert attributes(span) == about("send") | {
-        "messaging.rocketmq.client_group": "g", "messaging.batch.message_count": 3,
+        "messaging.consumer.group.name": "g", "messaging.batch.message_count": 3,
         "messaging.destination.partition.id": "2",
     }  # fmt: skip
     assert len({message.properties["traceparent"] for message in messages}) == 1

@@ -1,9 +1,4 @@
-"""OpenTelemetry hooks: spans of sends, receives and calls of listeners, connected through message properties.
-
-No other module of this package imports OpenTelemetry. Attributes follow the semantic conventions for messaging. The
-trace context is carried in message properties (``traceparent``, ``tracestate`` and ``baggage`` by default), as by
-clients in other languages. The application configures the SDK and exporters.
-"""
+"""Hooks that make spans of sends, receives and calls of listeners, connected through message properties."""
 
 from __future__ import annotations
 
@@ -11,19 +6,20 @@ from collections.abc import Sequence
 from contextvars import Token
 from typing import NamedTuple
 
-from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
-from rocketmq_py.model import Message, MessageExt
+from opentelemetry import context as contexts, propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-try:
-    from opentelemetry import context as contexts, propagate, trace
-    from opentelemetry.context import Context
-    from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
-except ImportError as e:
-    raise ImportError("spans need the package opentelemetry-api: pip install 'rocketmq-py[otel]'") from e
+from rocketmq_py import __version__
+from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, ReceiveHook, Reception, SendHook, Sending
+from rocketmq_py.client.otel import conventions as c
+from rocketmq_py.model import Message, MessageExt
 
 Attributes = dict[str, str | int | Sequence[str]]
 
-_NAME = "rocketmq_py"
+
+def _tracer(provider: TracerProvider | None) -> Tracer:
+    return trace.get_tracer(c.SCOPE, __version__, tracer_provider=provider, schema_url=c.SCHEMA_URL)
 
 
 class SendSpans(SendHook):
@@ -35,14 +31,13 @@ class SendSpans(SendHook):
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
-        self._tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+        self._tracer = _tracer(provider)
 
     def before(self, sending: Sending) -> None:
         """Start the span and write its context to the properties of the messages."""
         if not sending.messages:
             return
-        attributes = _about("send", sending.messages)
-        attributes["messaging.rocketmq.client_group"] = sending.group
+        attributes = _about("send", sending.messages) | {c.GROUP: sending.group}
         span = self._tracer.start_span(
             f"send {sending.messages[0].topic}", kind=SpanKind.PRODUCER, attributes=attributes
         )
@@ -57,9 +52,9 @@ class SendSpans(SendHook):
         if span is None:
             return
         if len(sending.messages) == 1 and sending.messages[0].msg_id:
-            span.set_attribute("messaging.message.id", sending.messages[0].msg_id)
+            span.set_attribute(c.MESSAGE_ID, sending.messages[0].msg_id)
         if sending.result is not None:
-            span.set_attribute("messaging.destination.partition.id", str(sending.result.queue.queue_id))
+            span.set_attribute(c.PARTITION, str(sending.result.queue.queue_id))
         if sending.error is not None:
             _failed(span, sending.error)
         span.end()
@@ -82,15 +77,15 @@ class ConsumeSpans(ConsumeHook):
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
-        self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+        self._tracer = _tracer(provider)
 
     def before(self, consumption: Consumption) -> None:
         """Start the span and make it the current one."""
         messages = consumption.messages
         origins = [propagate.extract(message.properties) for message in messages]
         attributes = _about("process", messages) | {
-            "messaging.consumer.group.name": consumption.group,
-            "messaging.destination.partition.id": str(consumption.queue.queue_id),
+            c.GROUP: consumption.group,
+            c.PARTITION: str(consumption.queue.queue_id),
         }
         origin = origins[0] if len(messages) == 1 else None
         links = [Link(found) for found in map(_span_context, origins) if found.is_valid]
@@ -113,7 +108,7 @@ class ConsumeSpans(ConsumeHook):
         if consumption.error is not None:
             _failed(span, consumption.error)
         elif not consumption.succeeded:
-            span.set_attribute("error.type", str(getattr(consumption.result, "name", consumption.result)))
+            span.set_attribute(c.ERROR, str(getattr(consumption.result, "name", consumption.result)))
             span.set_status(Status(StatusCode.ERROR, f"the listener returned {consumption.result}"))
         span.end()
 
@@ -128,7 +123,7 @@ class ReceiveSpans(ReceiveHook):
     """
 
     def __init__(self, provider: TracerProvider | None = None) -> None:
-        self._tracer: Tracer = trace.get_tracer(_NAME, tracer_provider=provider)
+        self._tracer = _tracer(provider)
 
     def received(self, reception: Reception) -> None:
         """Make one span per topic of the messages."""
@@ -137,9 +132,9 @@ class ReceiveSpans(ReceiveHook):
             by_topic.setdefault(message.topic, []).append(message)
         for topic, messages in by_topic.items():
             origins = (_span_context(propagate.extract(message.properties)) for message in messages)
-            attributes = _about("receive", messages) | {"messaging.consumer.group.name": reception.group}
+            attributes = _about("receive", messages) | {c.GROUP: reception.group}
             if len({message.queue for message in messages}) == 1:
-                attributes["messaging.destination.partition.id"] = str(messages[0].queue_id)
+                attributes[c.PARTITION] = str(messages[0].queue_id)
             self._tracer.start_span(
                 f"receive {topic}",
                 kind=SpanKind.CLIENT,
@@ -149,6 +144,13 @@ class ReceiveSpans(ReceiveHook):
             ).end()
 
 
+_FROM_PROPERTIES = {
+    "__SHARDINGKEY": c.MESSAGE_GROUP, "DELAY": c.DELAY_LEVEL, "TIMER_DELIVER_MS": c.DELIVERY_TIME,
+}  # fmt: skip
+"""Attributes of spans by the property that has their value."""
+_TIMED = frozenset({"DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS"})
+
+
 def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -> Attributes:
     """The span attributes that the semantic conventions define for messages.
 
@@ -156,21 +158,33 @@ def _about(operation: str, messages: Sequence[Message] | Sequence[MessageExt]) -
     """
     first = messages[0]
     found: Attributes = {
-        "messaging.system": "rocketmq",
-        "messaging.operation.name": operation,
-        "messaging.operation.type": operation,
-        "messaging.destination.name": first.topic,
+        c.SYSTEM: c.ROCKETMQ,
+        c.OPERATION: operation,
+        c.OPERATION_TYPE: operation,
+        c.DESTINATION: first.topic,
+        c.MESSAGE_TYPE: _kind(first),
     }
     if len(messages) > 1:
-        return found | {"messaging.batch.message_count": len(messages)}
-    found["messaging.message.body.size"] = len(first.body)
+        return found | {c.BATCH: len(messages)}
+    found[c.BODY_SIZE] = len(first.body)
     if first.tags:
-        found["messaging.rocketmq.message.tag"] = first.tags
+        found[c.TAG] = first.tags
+    found |= {name: first.properties[key] for key, name in _FROM_PROPERTIES.items() if key in first.properties}
     if first.keys:
-        found["messaging.rocketmq.message.keys"] = first.keys.split()
+        found[c.KEYS] = first.keys.split()
     if isinstance(first, MessageExt):
-        found["messaging.message.id"] = first.msg_id
+        found[c.MESSAGE_ID] = first.msg_id
     return found
+
+
+def _kind(message: Message | MessageExt) -> str:
+    """Return the type of a message, by the names of the conventions."""
+    properties = message.properties
+    if properties.get("TRAN_MSG") == "true":
+        return "transaction"
+    if "__SHARDINGKEY" in properties:
+        return "fifo"
+    return "delay" if properties.keys() & _TIMED else "normal"
 
 
 def _span_context(origin: Context) -> trace.SpanContext:
@@ -179,5 +193,5 @@ def _span_context(origin: Context) -> trace.SpanContext:
 
 def _failed(span: Span, error: BaseException) -> None:
     span.record_exception(error)
-    span.set_attribute("error.type", type(error).__qualname__)
+    span.set_attribute(c.ERROR, type(error).__qualname__)
     span.set_status(Status(StatusCode.ERROR, str(error)))

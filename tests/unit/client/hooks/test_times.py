@@ -1,0 +1,58 @@
+"""Times under the names of Apache's clients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rocketmq_py.client.hooks.hooks import Consumption, Reception, Sending
+from rocketmq_py.client.hooks.times import DELIVERY, LABELS, PROCESS, SEND_COST, ConsumeTimes, ReceiveTimes, SendTimes
+from rocketmq_py.model import Message, MessageExt, MessageQueue
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, float, tuple[str, ...]]] = []
+
+    def observe(self, name: str, milliseconds: float, labels: Mapping[str, str]) -> None:
+        assert tuple(labels) == LABELS[name]
+        self.seen.append((name, milliseconds, tuple(labels.values())))
+
+
+def got(topic: str, born: int) -> MessageExt:
+    head = (0, 0, 0, 2, 0, 0, 0, 0, born, b"", 0, b"", 0, 0, 1)
+    message = MessageExt(head, topic, b"x", b"", "b")
+    assert message.born_timestamp == born
+    return message
+
+
+def test_sends() -> None:
+    recorder = Recorder()
+    hook = SendTimes(recorder, "c@1")
+    sending = Sending("g", [Message("t", b"x")], oneway=False)
+    sending.seconds = 0.5
+    hook.after(sending)
+    sending.error = ValueError()
+    hook.after(sending)
+    hook.after(Sending("g", [], oneway=False))
+    assert recorder.seen == [(SEND_COST, 500.0, ("t", "c@1", "success")), (SEND_COST, 500.0, ("t", "c@1", "failure"))]
+
+
+def test_listener_calls() -> None:
+    recorder = Recorder()
+    hook = ConsumeTimes(recorder, "c@1", lambda: 10_000)
+    consumption = Consumption("g", MessageQueue("t", "b", 0), [got("t", 9_000), got("t", 11_000)])
+    hook.before(consumption)
+    consumption.seconds, consumption.succeeded = 0.25, True
+    hook.after(consumption)
+    consumption.succeeded = None
+    hook.after(consumption)
+    assert recorder.seen == [
+        (DELIVERY, 1_000, ("t", "c@1", "g")), (DELIVERY, 0, ("t", "c@1", "g")),
+        (PROCESS, 250.0, ("t", "c@1", "g", "success")), (PROCESS, 250.0, ("t", "c@1", "g", "failure")),
+    ]  # fmt: skip
+
+
+def test_receives() -> None:
+    recorder = Recorder()
+    ReceiveTimes(recorder, "c@1", lambda: 10_000).received(Reception("g", [got("t", 9_000), got("u", 4_000)], 0))
+    assert recorder.seen == [(DELIVERY, 1_000, ("t", "c@1", "g")), (DELIVERY, 6_000, ("u", "c@1", "g"))]
