@@ -20,8 +20,9 @@ from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.options.selection import Matching, Selection, Topics
 from rocketmq_py.arrow.ranges import report_losses
-from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
-from rocketmq_py.arrow.source.planning import cluster_of, plan_read
+from rocketmq_py.arrow.remoting.queues import LocatedRange
+from rocketmq_py.arrow.source.origins import origin_of
+from rocketmq_py.arrow.source.planning import plan_read
 from rocketmq_py.arrow.source.pruning import Pruning
 from rocketmq_py.arrow.source.reading import read_ranges
 from rocketmq_py.client.name_servers import name_server_addresses
@@ -114,11 +115,10 @@ def planned(
     if pruning is not None and pruning.tags and not options.tags and options.sql is None:
         options = replace(options, tags=pruning.tags)
     schema = read_schema(settings)
-    with closing(cluster_of(options)) as cluster:
-        plan, queues = plan_read(options, cluster, pruning)
-    report_losses(plan.losses, options.fail_on_data_loss)
-    found = [LocatedRange(one, queues.addresses.get(one.queue, Addresses())) for one in plan.ranges]
-    return TopicRead(options, schema, found)
+    with closing(origin_of(options)) as origin:
+        plan, queues = plan_read(options, origin, pruning)
+        report_losses(plan.losses, options.fail_on_data_loss)
+        return TopicRead(options, schema, origin.located(plan.ranges, queues))
 
 
 def read_schema(settings: ReadSettings) -> pa.Schema:

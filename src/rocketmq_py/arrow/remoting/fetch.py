@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol, TypeVar
 
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.security import OPEN, Security
@@ -444,14 +445,24 @@ class Fetcher:
             cluster.close()
 
 
-def prefetched(fetchers: Iterable[Fetcher], limit: int) -> Generator[Fetcher]:
+class Prefetching(Protocol):
+    """What :func:`prefetched` calls."""
+
+    def begin(self) -> None: ...
+    def close(self) -> None: ...
+
+
+F = TypeVar("F", bound=Prefetching)
+
+
+def prefetched(fetchers: Iterable[F], limit: int) -> Generator[F]:
     """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
     :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
     :raises RocketMQError: a fetcher cannot send its first pulls.
     """
     waiting = iter(fetchers)
-    started: deque[Fetcher] = deque()
+    started: deque[F] = deque()
     try:
         while True:
             for fetcher in islice(waiting, limit - len(started)):

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from struct import Struct, error as StructError
 from types import MappingProxyType
 from typing import Any
@@ -23,11 +22,10 @@ from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD,
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange
-from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.arrow.remoting.filters import EVERYTHING
-from rocketmq_py.arrow.remoting.queues import Addresses
+from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.row_properties import ROW_KEY
 from rocketmq_py.arrow.sink.rows import DELAYS, NOT_COPIED, RowMessage
+from rocketmq_py.arrow.source.origin import Fetching, RangeFetch
 from rocketmq_py.errors import CorruptRecord, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties
@@ -44,18 +42,19 @@ _NO_STAMP: Mapping[str, str] = MappingProxyType({})
 class CorruptRecords:
     """Handles the messages of one queue that cannot be decoded, in one task.
 
-    :param addresses: the master and slaves of the queue's broker.
+    :param located: the range in which they are, and the addresses of the queue's broker.
+    :param fetching: fetches ranges again.
     :param decoder: decodes the other messages into record batches with Arrow schema ``schema``.
     :param stamp: returns properties of dead letters that identify the query.
     """
 
     def __init__(
-        self, queue: MessageQueue, addresses: Addresses, settings: FetchSettings, decoder: Decoder, schema: Any,
-        options: ReadOptions, stamp: Callable[[], Mapping[str, str]] = dict,
+        self, located: LocatedRange, fetching: Fetching, decoder: Decoder, schema: Any, options: ReadOptions,
+        stamp: Callable[[], Mapping[str, str]] = dict,
     ) -> None:  # fmt: skip
-        self._queue = queue
-        self._addresses = addresses
-        self._settings = settings
+        self._located = located
+        self._queue = located.range.queue
+        self._fetching = fetching
         self._decoder = decoder
         self._schema = schema
         self._options = options
@@ -76,7 +75,7 @@ class CorruptRecords:
         return self._within(chunks[0].start, chunks[-1].stop)
 
     def _within(self, start: int, stop: int) -> Iterator[Any]:
-        chunks = self._fetch(start, stop, self._settings)
+        chunks = _all(self._fetching.again(self._range(start, stop)), start, stop)
         return self._decoder.decode(chunks, lambda _, error: self._narrow(start, stop, chunks, error))
 
     def _narrow(self, start: int, stop: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
@@ -86,18 +85,19 @@ class CorruptRecords:
             yield from self._within(middle, stop)
         elif (whole := self._of_slaves(start)) is not None:
             yield from whole
-        elif self._settings.wanted.takes_all:
+        elif self._fetching.takes_all:
             yield from self._handle_bad_record(start, chunks, error)
         else:
             yield from self._unfiltered(start)
 
     def _of_slaves(self, offset: int) -> list[Any] | None:
         """Pull the message at ``offset`` from slaves; return its record batches, None if no slave's copy decodes."""
-        if not self._addresses.slaves:
+        if not self._located.addresses.slaves:
             return None
-        slaves = self._addresses._replace(master=None)
+        slaves = self._located.addresses._replace(master=None)
+        one = self._range(offset, offset + 1)._replace(addresses=slaves)
         try:
-            chunks = self._fetch(offset, offset + 1, replace(self._settings, retries=0), slaves)
+            chunks = _all(self._fetching.again(one, retried=False), offset, offset + 1)
             found = list(self._decoder.decode(chunks))
         except RocketMQError as e:
             _log.info("offset %d of %s is not whole at a slave either: %s", offset, self._queue, e)
@@ -109,19 +109,15 @@ class CorruptRecords:
 
         A filtered pull from ``offset`` may return a later message, so it does not tell which message is bad.
         """
-        chunks = self._fetch(offset, offset + 1, replace(self._settings, wanted=EVERYTHING))
+        one = self._range(offset, offset + 1)
+        chunks = _all(self._fetching.again(one, filtered=False), offset, offset + 1)
         try:
             list(self._decoder.decode(chunks))
         except CorruptRecord as e:
             yield from self._handle_bad_record(offset, chunks, e)
 
-    def _fetch(
-        self, start: int, stop: int, settings: FetchSettings, addresses: Addresses | None = None
-    ) -> list[FetchedChunk]:
-        wanted = QueueRange(self._queue, start, stop)
-        with closing(Fetcher(wanted, addresses or self._addresses, settings)) as fetcher:
-            found = [chunk for chunks in fetcher.chunks() for chunk in chunks]
-        return found or [FetchedChunk(b"", start, stop)]
+    def _range(self, start: int, stop: int) -> LocatedRange:
+        return self._located._replace(range=QueueRange(self._queue, start, stop))
 
     def _handle_bad_record(self, offset: int, chunks: Sequence[FetchedChunk], error: CorruptRecord) -> Iterator[Any]:
         """Treat the bad message at ``offset`` as the mode says; yield its row, if the mode and schema ask for one.
@@ -163,6 +159,13 @@ class CorruptRecords:
         with closing(BatchSender(settings)) as sender:
             sender.send(letter)
             sender.flush()
+
+
+def _all(fetch: RangeFetch, start: int, stop: int) -> list[FetchedChunk]:
+    """Return what a fetch of the offsets from ``start`` to ``stop`` returns, in one list; close the fetch."""
+    with closing(fetch):
+        found = [chunk for chunks in fetch.chunks() for chunk in chunks]
+    return found or [FetchedChunk(b"", start, stop)]
 
 
 SENDS_AS = "spark_source"

@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping
 
 from rocketmq_py.arrow.options.offsets import Bounds, FromGroup, Offsets, Position, Times
-from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.remoting.queues import QueueRoutes
+from rocketmq_py.arrow.source.origin import Origin
 from rocketmq_py.arrow.source.plan import resolve, resolve_committed, resolve_times
 from rocketmq_py.model import MessageQueue
 
 
 def locate(
-    position: Position, option: str, cluster: Cluster, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
+    position: Position, option: str, origin: Origin, queues: QueueRoutes, bounds: Mapping[MessageQueue, Bounds]
 ) -> Offsets:
-    """Return the offset of every queue at ``position``; asks brokers for committed offsets and times.
+    """Return the offset of every queue at ``position``; asks ``origin`` for committed offsets and times.
 
     :param option: the option that gave the position, for errors.
     :param bounds: earliest and latest offset of each of ``queues``.
@@ -23,14 +23,14 @@ def locate(
     :raises RocketMQError: a broker does not respond.
     """
     if isinstance(position, FromGroup):
-        return resolve_committed(position.group, cluster.committed(position.group, queues), bounds)
+        return resolve_committed(position.group, origin.committed(position.group, queues), bounds)
     if isinstance(position, Times):
         now = int(time.time() * 1000)
         wanted = dict.fromkeys(bounds, absolute(position.everywhere, now))
         if position.by_queue is not None:
             by_queue = {queue: absolute(moment, now) for queue, moment in position.by_queue.items()}
             wanted = resolve(by_queue, bounds, f"{option}ByTimestamp")
-        return resolve_times(wanted, cluster.since(queues, wanted), bounds, or_latest=position.or_latest)
+        return resolve_times(wanted, origin.since(queues, wanted), bounds, or_latest=position.or_latest)
     return resolve(position, bounds, option)
 
 

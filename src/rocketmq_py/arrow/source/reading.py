@@ -11,13 +11,12 @@ from rocketmq_py.arrow.decode.arrays import merged
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange, report_losses
-from rocketmq_py.arrow.remoting.connection import IdleConnections
-from rocketmq_py.arrow.remoting.fetch import READ_GROUP, Fetcher, FetchSettings, prefetched
-from rocketmq_py.arrow.remoting.filters import message_filter
+from rocketmq_py.arrow.remoting.fetch import prefetched
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.source.corrupt_records import CorruptRecords
 from rocketmq_py.arrow.source.decoders import Decoders
-from rocketmq_py.arrow.source.planning import cluster_of
+from rocketmq_py.arrow.source.origin import RangeFetch
+from rocketmq_py.arrow.source.origins import fetching_of
 from rocketmq_py.errors import NoRouteError
 
 _DECODE_BYTES = 2 * 1024 * 1024
@@ -48,7 +47,7 @@ class RangeReader:
 
     def __init__(self, options: ReadOptions, schema: Any, stamp: Callable[[], Mapping[str, str]]) -> None:
         self._options = options
-        self._settings = fetch_settings(options)
+        self._fetching = fetching_of(options)
         self._decoders = Decoders(options, schema)
         self._stamp = stamp
         self._short: list[QueueRange] = []
@@ -57,10 +56,8 @@ class RangeReader:
     def read(self, ranges: Sequence[LocatedRange]) -> Iterator[Any]:
         """Yield the record batches of ``ranges``; small ones of one topic and broker may share a batch."""
         with (
-            closing(IdleConnections()) as idle,
-            closing(
-                prefetched([Fetcher(one.range, one.addresses, self._settings, idle) for one in ranges], _AT_ONCE)
-            ) as fetchers,
+            closing(self._fetching),
+            closing(prefetched([self._fetching.of(one) for one in ranges], _AT_ONCE)) as fetchers,
         ):
             gathered: list[Gathered] = []
             for one, fetcher in zip(ranges, fetchers, strict=True):
@@ -75,8 +72,8 @@ class RangeReader:
                 else:
                     yield from self._decode_range(fetched, chain([more] if more else [], parts))
             yield from self._decode_all(gathered)
-        if self._short:
-            self._check_retention(self._short)
+            if self._short:
+                self._check_retention(self._short)
 
     def _decode_all(self, gathered: Sequence[Gathered]) -> Iterator[Any]:
         """Decode small ranges of one topic and broker into one record batch, or each by itself if that fails."""
@@ -102,26 +99,18 @@ class RangeReader:
         located, fetcher, first = fetched
         wanted, rows = located.range, 0
         decoder = self._decoders.of(wanted.queue.broker_name)
-        corrupt = CorruptRecords(
-            wanted.queue,
-            located.addresses,
-            self._settings,
-            decoder,
-            self._decoders.schema,
-            self._options,
-            self._stamp,
-        )
+        corrupt = CorruptRecords(located, self._fetching, decoder, self._decoders.schema, self._options, self._stamp)
         for chunks in chain([first] if first else [], more):
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
         missing = wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
-        if missing and self._settings.wanted.takes_all:
+        if missing and self._fetching.takes_all:
             self._check_whole(wanted, fetcher, missing)
         elif missing:
             self._short.append(wanted)
 
-    def _check_whole(self, wanted: QueueRange, fetcher: Fetcher, missing: int) -> None:
+    def _check_whole(self, wanted: QueueRange, fetcher: RangeFetch, missing: int) -> None:
         """Report ``missing`` messages of an unfiltered range, unless the topic is compacted and may have gaps.
 
         :raises DataLossError: the topic is not compacted, and ``failOnDataLoss`` is true.
@@ -140,9 +129,7 @@ class RangeReader:
         :raises DataLossError: retention removed offsets of a range, and ``failOnDataLoss`` is true.
         :raises NoRouteError: the earliest offset of a queue cannot be looked up.
         """
-        with closing(cluster_of(self._options)) as cluster:
-            queues = cluster.readable(sorted({one.queue.topic for one in short}))
-            earliest = cluster.earliest(queues.only(one.queue for one in short))
+        earliest = self._fetching.earliest(short)
         unknown = [one.queue for one in short if one.queue not in earliest]
         if unknown:
             raise NoRouteError(f"no broker serves {unknown[0]} now, so whether retention removed messages is not known")
@@ -156,25 +143,11 @@ class RangeReader:
         )
 
 
-def fetch_settings(options: ReadOptions) -> FetchSettings:
-    """Return the settings with which a task fetches its ranges."""
-    return FetchSettings(
-        namesrv=options.namesrv,
-        timeout=options.timeout,
-        retries=options.num_retries,
-        in_flight=options.pulls_in_flight,
-        fail_on_data_loss=options.fail_on_data_loss,
-        group=options.group or READ_GROUP,
-        wanted=message_filter(options.tags, options.sql),
-        security=options.security.loaded(),
-    )
-
-
 class Gathered(NamedTuple):
     """The pull responses of one range: all of them, or the first 2 MiB."""
 
     located: LocatedRange
-    fetcher: Fetcher
+    fetcher: RangeFetch
     chunks: Sequence[FetchedChunk]
 
     @property

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 from pyspark.sql.datasource import InputPartition
 
-from rocketmq_py.arrow.ranges import QueueRange
-from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange, QueueRoutes
+from rocketmq_py.arrow.remoting.queues import LocatedRange
 
 
 class QueuePartition(InputPartition):
-    """A range of one queue, and the addresses of its broker when the driver planned the read."""
+    """A range of one queue, and where its messages were when the driver planned the read."""
 
-    def __init__(self, wanted: QueueRange, addresses: Addresses) -> None:
-        super().__init__(str(wanted.queue))
-        self.range = wanted
-        self.addresses = addresses
+    def __init__(self, located: LocatedRange) -> None:
+        super().__init__(str(located.range.queue))
+        self.located = located
 
 
 class SharedPartition(InputPartition):
@@ -28,13 +26,9 @@ class SharedPartition(InputPartition):
         self.members = tuple(members)
 
 
-def partition(together: Sequence[QueueRange], queues: QueueRoutes) -> InputPartition:
-    """Return the partition for one or more ranges that share a task.
-
-    :param queues: addresses of the brokers; a queue that is missing there is looked up by the task.
-    """
-    parts = [LocatedRange(one, queues.addresses.get(one.queue, Addresses())) for one in together]
-    return QueuePartition(*parts[0]) if len(parts) == 1 else SharedPartition(parts)
+def partition(together: Sequence[LocatedRange]) -> InputPartition:
+    """Return the partition for one or more ranges that share a task."""
+    return QueuePartition(together[0]) if len(together) == 1 else SharedPartition(together)
 
 
 def members(one: InputPartition) -> list[LocatedRange]:
@@ -45,7 +39,7 @@ def members(one: InputPartition) -> list[LocatedRange]:
     if isinstance(one, SharedPartition):
         return list(one.members)
     if isinstance(one, QueuePartition):
-        return [LocatedRange(one.range, one.addresses)]
+        return [one.located]
     if one.value is not None:
         raise TypeError(f"a partition of this source is expected, not {one!r}")
     return []

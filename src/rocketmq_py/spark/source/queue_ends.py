@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
-from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.broker_origin import BrokerOrigin
 from rocketmq_py.arrow.remoting.parallel import at_once
 from rocketmq_py.arrow.remoting.queues import QueueRoutes
 from rocketmq_py.errors import RocketMQError, TopicNotExist
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class StreamEnds:
     """The queues of one stream and their latest offsets. Not thread-safe."""
 
-    def __init__(self, cluster: Cluster, options: ReadOptions) -> None:
+    def __init__(self, cluster: BrokerOrigin, options: ReadOptions) -> None:
         self.cluster = cluster
         self._selection = options.selection
         self._interval = options.offset_lookup_interval_ms / 1000

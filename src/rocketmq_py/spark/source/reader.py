@@ -16,12 +16,13 @@ from pyspark.sql.types import StructType
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import report_losses
-from rocketmq_py.arrow.remoting.cluster import Cluster
+from rocketmq_py.arrow.remoting.broker_origin import BrokerOrigin, broker_origin
 from rocketmq_py.arrow.remoting.fetch import READ_GROUP
-from rocketmq_py.arrow.remoting.message_sizes import message_sizes
 from rocketmq_py.arrow.remoting.queues import QueueRoutes
+from rocketmq_py.arrow.source.origin import Origin
+from rocketmq_py.arrow.source.origins import origin_of
 from rocketmq_py.arrow.source.plan import SourcePlan, split
-from rocketmq_py.arrow.source.planning import cluster_of, plan_read
+from rocketmq_py.arrow.source.planning import plan_read
 from rocketmq_py.arrow.source.pruning import Pruning, prune
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.source.packing import estimated, next_messages, pack, probes
@@ -44,11 +45,11 @@ class QueueRanges:
         """Leave out the message sizes, which only the planner uses, when Spark sends the reader to executors."""
         return {**self.__dict__, "row_bytes": {}}
 
-    def cluster(self) -> Cluster:
+    def cluster(self) -> BrokerOrigin:
         """Return a new client of the cluster, which the caller must close."""
-        return cluster_of(self.options)
+        return broker_origin(self.options)
 
-    def partitions(self, plan: SourcePlan, queues: QueueRoutes, cluster: Cluster) -> list[InputPartition]:
+    def partitions(self, plan: SourcePlan, queues: QueueRoutes, origin: Origin) -> list[InputPartition]:
         """Return the partitions for a plan: small ranges share one, and large ranges are split as the options say.
 
         :raises DataLossError: the plan has losses, and ``failOnDataLoss`` is true.
@@ -57,18 +58,18 @@ class QueueRanges:
         report_losses(plan.losses, options.fail_on_data_loss)
         ranges = split(plan.ranges, options.min_partitions, options.max_records_per_partition)
         group = options.group or READ_GROUP
-        self.row_bytes.update(message_sizes(cluster, probes(ranges, self.row_bytes), queues, group))
+        self.row_bytes.update(origin.message_bytes(probes(ranges, self.row_bytes), queues, group))
         sizes = estimated({one.queue.topic for one in ranges}, self.row_bytes)
         tasks = pack(ranges, sizes, options.min_partitions, options.max_records_per_partition)
-        return [partition(together, queues) for together in tasks]
+        return [partition(origin.located(together, queues)) for together in tasks]
 
-    def message_bytes(self, start: Offsets, end: Offsets, queues: QueueRoutes, cluster: Cluster) -> Mapping[str, float]:
+    def message_bytes(self, start: Offsets, end: Offsets, queues: QueueRoutes, origin: Origin) -> Mapping[str, float]:
         """Return the average bytes of the next messages of each topic with messages between two offsets.
 
         Topics whose messages cannot be pulled now have the average of their earlier messages, or of the other topics.
         """
         group = self.options.group or READ_GROUP
-        self.row_bytes.update(message_sizes(cluster, next_messages(start, end), queues, group))
+        self.row_bytes.update(origin.message_bytes(next_messages(start, end), queues, group))
         return estimated({queue.topic for queue in end}, self.row_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -98,9 +99,9 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Look up the start and end offset of each queue, and return the partitions that cover these messages."""
-        with closing(self._ranges.cluster()) as cluster:
-            planned = plan_read(self._ranges.options, cluster, self._pruning)
-            return self._ranges.partitions(planned.plan, planned.queues, cluster)
+        with closing(origin_of(self._ranges.options)) as origin:
+            planned = plan_read(self._ranges.options, origin, self._pruning)
+            return self._ranges.partitions(planned.plan, planned.queues, origin)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return self._ranges.read(partition)

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from pyspark.sql.datasource import InputPartition
 
 from rocketmq_py.arrow.ranges import QueueRange
-from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.arrow.source.plan import split
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.source.packing import (
@@ -131,11 +131,11 @@ def test_a_limited_number_of_topics_is_looked_at_and_the_others_are_as_these() -
 def test_a_partition_knows_its_brokers_and_can_be_pickled() -> None:
     wanted = ranges(1, 2)
     at = Addresses("10.0.0.1:10911")
-    shared = partition(wanted, QueueRoutes({wanted[0].queue: at}))
+    shared = partition([LocatedRange(wanted[0], at), LocatedRange(wanted[1], Addresses())])
     copies = members(pickle.loads(pickle.dumps(shared)))
     assert [(one.range, one.addresses) for one in copies] == [(wanted[0], at), (wanted[1], Addresses())]
-    (alone,) = members(partition(wanted[:1], QueueRoutes({})))
-    assert alone.range == wanted[0]
+    (alone,) = members(partition([LocatedRange(wanted[0], at)]))
+    assert alone == LocatedRange(wanted[0], at)
 
 
 def test_only_the_placeholder_of_spark_has_no_ranges() -> None:

@@ -16,13 +16,13 @@ from rocketmq_py.arrow.fetched import DecoderChoice
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
-from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.arrow.source import reading
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.schema import default_schema
-from rocketmq_py.spark.source.partitions import QueuePartition, members, partition
+from rocketmq_py.spark.source.partitions import members, partition
 from rocketmq_py.spark.source.reader import BatchReader, PruningReader, QueueRanges
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record, pack_host
@@ -59,8 +59,9 @@ def read(peer: ScriptedPeer, start: int, stop: int, queues: int = 1, **more: Any
     """Queue and offset of each row; several queues share a task."""
     options = ReadOptions(namesrv=(peer.address,), selection=Topics(("t",)), num_retries=1, **more)
     ranges = QueueRanges(options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")]))
-    at = QueueRoutes(dict.fromkeys(QUEUES[:queues], Addresses(peer.address)))
-    batches = ranges.read(partition([QueueRange(queue, start, stop) for queue in QUEUES[:queues]], at))
+    at = Addresses(peer.address)
+    parts = [LocatedRange(QueueRange(queue, start, stop), at) for queue in QUEUES[:queues]]
+    batches = ranges.read(partition(parts))
     return [(row["queueId"], row["queueOffset"]) for batch in batches for row in batch.to_pylist()]
 
 
@@ -112,7 +113,7 @@ def test_a_filtered_queue_with_an_unknown_beginning_fails_the_task() -> None:
         ranges = QueueRanges(options, StructType([default_schema(options)["queueOffset"]]))
         gone = MessageQueue("t", "broker-b", 0)
         with pytest.raises(NoRouteError, match="no broker serves t@broker-b:0 now, so whether retention removed"):
-            list(ranges.read(QueuePartition(QueueRange(gone, 0, 300), Addresses(peer.address))))
+            list(ranges.read(partition([LocatedRange(QueueRange(gone, 0, 300), Addresses(peer.address))])))
 
 
 def test_queues_that_share_a_task_are_decoded_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +146,8 @@ def test_a_task_uses_few_connections() -> None:
             options, StructType([default_schema(options)[name] for name in ("queueId", "queueOffset")])
         )
         queues = [MessageQueue("t", "broker-a", number) for number in range(30)]
-        at = QueueRoutes(dict.fromkeys(queues, Addresses(peer.address)))
-        batches = list(ranges.read(partition([QueueRange(queue, 0, 50) for queue in queues], at)))
+        at = Addresses(peer.address)
+        batches = list(ranges.read(partition([LocatedRange(QueueRange(queue, 0, 50), at) for queue in queues])))
         assert sum(batch.num_rows for batch in batches) == 30 * 50
         assert len(taken) <= 4
 

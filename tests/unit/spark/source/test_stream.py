@@ -74,7 +74,7 @@ def offsets(*ends: int) -> dict[str, Any]:
 
 
 def ranges(partitions: list[Any]) -> list[tuple[int, int]]:
-    return [(partition.range.start, partition.range.stop) for partition in partitions]
+    return [(partition.located.range.start, partition.located.range.stop) for partition in partitions]
 
 
 def test_brokers_are_queried_at_the_configured_interval() -> None:
@@ -135,7 +135,7 @@ def test_partitions_cover_the_range_between_two_offsets() -> None:
         partitions = reader.partitions(offsets(10, 20), offsets(30, 20))
         reader.stop()
         assert ranges(partitions) == [(10, 30)]
-        assert pickle.loads(pickle.dumps(partitions[0])).addresses.all == (peer.address,)
+        assert pickle.loads(pickle.dumps(partitions[0])).located.addresses.all == (peer.address,)
 
 
 def test_removed_messages_fail_the_plan_unless_configured() -> None:
