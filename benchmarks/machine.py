@@ -35,14 +35,17 @@ def children(pid: int) -> list[int]:
     return sorted(int(child) for each in found for child in each)
 
 
-def end(pid: int) -> None:
-    """Kill a process, which need not be a child of this one, and wait up to 10 s for its end."""
+def end(pid: int, how: signal.Signals = signal.SIGKILL) -> None:
+    """Kill a process, which need not be a child of this one, and wait up to 10 s for its end.
+
+    :param how: the signal; SIGTERM lets a broker close its store.
+    """
     try:
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         return
     try:
-        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        signal.pidfd_send_signal(handle, how)
         select.select([handle], [], [], _END_SECONDS)
     except ProcessLookupError:
         return

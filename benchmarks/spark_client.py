@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from benchmarks.machine import anonymous_mib, keep_to
 from rocketmq_py.spark import session_builder
 
-_FORMAT = {"ours": "rocketmq", "kafka": "kafka"}
-_ADDRESS = {"ours": "namesrv", "kafka": "kafka.bootstrap.servers"}
+_FORMAT = {"ours": "rocketmq", "store": "rocketmq", "kafka": "kafka"}
+_ADDRESS = {"ours": "namesrv", "store": "storePath", "kafka": "kafka.bootstrap.servers"}
 _ROWS_PER_SECOND = 10_000
 _WARM_TRIGGERS = 5
 _ROWS_PER_BATCH = 25_000
@@ -47,7 +47,8 @@ def session(jars: str, cores: int) -> SparkSession:
 class Client:
     """The session and settings that all runs share.
 
-    ``addresses`` has the address of our name server (``ours``), and of Kafka's bootstrap server (``kafka``) if used.
+    ``addresses`` has the address of our name server (``ours``) or a directory (``store``), and of Kafka's bootstrap
+    server (``kafka``) if used.
     """
 
     spark: SparkSession
@@ -176,7 +177,8 @@ def _say(row: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.option("--ours", required=True, help="Name server.")
+@click.option("--ours", help="Name server.")
+@click.option("--store", help="Directory of a store, which is read instead of the broker.")
 @click.option("--kafka", help="Bootstrap server; without it there is only one side.")
 @click.option("--topic", required=True)
 @click.option("--jars", default="")
@@ -190,7 +192,7 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
 def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Measure reads, writes and streams of Spark on demand."""
-    addresses = {side: address for side in ("ours", "kafka") if (address := given.pop(side)) is not None}
+    addresses = {side: address for side in ("ours", "store", "kafka") if (address := given.pop(side)) is not None}
     keep_to(cores, os.getpid())  # its JVM and Spark's Python workers, too: local[1] alone keeps two busy
     client = Client(session(jars, cores), addresses, **given)
     if fill:

@@ -49,6 +49,7 @@ ROWS: dict[str, Row] = {
     "spark-read-1k": spark.spark_read_1k,
     "spark-read-java": spark.spark_read_java,
     "spark-read-java-1k": spark.spark_read_java_1k,
+    "spark-store-read": spark.spark_store_read,
     "spark-cores": spark.spark_cores,
     "spark-memory": spark.spark_memory,
     **{f"spark-queues-{number}": spark.spark_queues(number) for number in (1_000, 8_000)},

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from signal import SIGTERM
 
 from benchmarks.control import Control
 from benchmarks.figures import Figure, Floor, at_least, at_most
 from benchmarks.kafka_server import kafka, packages
 from benchmarks.loads import Load
-from benchmarks.machine import keep_to, paused, settle
+from benchmarks.machine import end, keep_to, paused, settle
 from benchmarks.program import Program, Runner
 from benchmarks.rows.clients import store
 from benchmarks.servers import Server, start_java, start_ours
@@ -52,6 +53,27 @@ def spark_read_java(session: Session) -> list[Figure]:
 def spark_read_java_1k(session: Session) -> list[Figure]:
     """As spark-read-1k, our source reading from a stock Java broker."""
     return [_read(session, "spark-read-java-1k", start_java, 300_000, KIB)]
+
+
+def spark_store_read(session: Session) -> list[Figure]:
+    """As spark-read, from the files of the store, whose broker has ended."""
+    name, count = "spark-store-read", session.scale.of(1_000_000, BATCH * QUEUES)
+    with session.work() as work:
+        with _filled(session, name, start_ours, work, count, 100) as server:
+            end(server.pid, SIGTERM)
+        session.tell(f"{name}: starting Kafka")
+        flags = {"store": str(work / "ours"), "warm": ",".join(["read"] * _WARM_READS)}
+        with (
+            kafka(work, QUEUES) as (address, pid),
+            _client(session, name, None, count, 100, {**flags, "kafka": address}) as runner,
+        ):
+
+            def run(side: str) -> float:
+                settle(pid)
+                return float(runner.run(f"read {side}")["rate"])
+
+            values = session.in_turn(name, "rows/s", lambda: run("store"), lambda: run("kafka"))
+    return [Figure(name, "rows/s", at_least(3.0), *values)]
 
 
 def _read(session: Session, name: str, start: Start, full: int, size: int) -> Figure:
@@ -188,15 +210,18 @@ def _filled(session: Session, name: str, start: Start, work: Path, count: int, s
 
 @contextmanager
 def _client(
-    session: Session, name: str, ours: Server, count: int, size: int, flags: dict[str, str]
+    session: Session, name: str, ours: Server | None, count: int, size: int, flags: dict[str, str]
 ) -> Iterator[Runner]:
     """Run a warmed up ``spark_client`` during the block.
 
+    :param ours: our server; None if only other sides are measured.
     :param flags: options of ``spark_client`` besides those that all rows share.
     """
     session.tell(f"{name}: starting Spark, warming it")
     jars = ",".join(str(jar) for jar in sorted((packages() / "spark").glob("*.jar"))) if "kafka" in flags else ""
-    shared = {"ours": ours.namesrv, "topic": TOPIC, "jars": jars, "n": count, "size": size, "partitions": QUEUES}
+    shared = {"topic": TOPIC, "jars": jars, "n": count, "size": size, "partitions": QUEUES}
+    if ours is not None:
+        shared["ours"] = ours.namesrv
     no_fill = ["--no-fill"] if flags.pop("fill", None) == "" else []
     words = [word for key, value in {**shared, **flags}.items() for word in (f"--{key}", str(value))]
     with session.work() as work:

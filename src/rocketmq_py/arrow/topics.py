@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from rocketmq_py.arrow.options.offsets import Boundary, Position, Times
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.options.selection import Matching, Selection, Topics
+from rocketmq_py.arrow.options.stores import StoreDirectory, checked
 from rocketmq_py.arrow.ranges import report_losses
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.source.origins import origin_of
@@ -40,6 +42,8 @@ class ReadSettings(TypedDict, total=False):
     """Settings of :func:`read`, all optional; the function describes them."""
 
     namesrv: str | Sequence[str] | None
+    store: str | Path | Mapping[str, str | Path] | None
+    commit_log: str | Path | None
     start: Place
     end: Place
     tags: str
@@ -62,6 +66,9 @@ def read(topic: str | Sequence[str] | re.Pattern[str], **settings: Unpack[ReadSe
 
     :param topic: a topic, several, or a compiled regular expression that whole names match.
     :param namesrv: name servers as of the clients; None takes NAMESRV_ADDR from the environment.
+    :param store: the directory of a broker's store, to be read instead of brokers and without ``namesrv``; for several,
+        or to say what column ``brokerName`` has, a mapping of broker names to directories. See :ref:`read-a-store`.
+    :param commit_log: directory of the commit log if it is not in the one store.
     :param start: where to start: ``"earliest"`` (default), a time of storing (``datetime``, or a time span before now
         such as ``"-10 minutes"``), or the offset of every queue.
     :param end: where to end, exclusive: ``"latest"`` (default), or as ``start``.
@@ -152,10 +159,12 @@ def read_options(topic: str | Sequence[str] | re.Pattern[str], settings: ReadSet
     mode = values.mode(settings.get("mode", "FAILFAST"))
     if mode is Mode.DLQ:
         raise ConfigError("mode=DLQ is for Spark: read with mode PERMISSIVE and column _corrupt_reason")
+    stores = _stores(settings)
     start, end = place("start", settings.get("start")), place("end", settings.get("end"))
     return ReadOptions(
-        namesrv=tuple(name_server_addresses(settings.get("namesrv"))),
+        namesrv=() if stores else tuple(name_server_addresses(settings.get("namesrv"))),
         selection=_selection(topic),
+        stores=stores,
         start=start,
         end=Boundary.LATEST if end is None else end,
         tags=values.tags(tags),
@@ -166,6 +175,22 @@ def read_options(topic: str | Sequence[str] | re.Pattern[str], settings: ReadSet
         num_retries=settings.get("retries", 7),
         security=Security(tls=client_context(settings.get("tls")), credentials=settings.get("credentials")),
     )
+
+
+def _stores(settings: ReadSettings) -> tuple[StoreDirectory, ...]:
+    store, commit_log = settings.get("store"), settings.get("commit_log")
+    if store is None:
+        if commit_log is not None:
+            raise ConfigError("commit_log is of use with store only")
+        return ()
+    for name in ("namesrv", "timeout", "retries", "tls", "credentials"):
+        if settings.get(name) is not None:
+            raise ConfigError(f"{name} is of use without store only: a store is read without a broker")
+    named = store if isinstance(store, Mapping) else {Path(store).name: store}
+    if commit_log is not None and len(named) != 1:
+        raise ConfigError("commit_log is of use with one store only")
+    log = None if commit_log is None else str(commit_log)
+    return checked(StoreDirectory(name, str(root), log) for name, root in named.items())
 
 
 def place(name: str, given: Place) -> Position | None:

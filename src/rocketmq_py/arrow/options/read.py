@@ -11,6 +11,7 @@ from rocketmq_py.arrow.options import values
 from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Position, Times
 from rocketmq_py.arrow.options.selection import Selection
 from rocketmq_py.arrow.options.shared import SHARED, ClusterOptions, check_dlq_topic
+from rocketmq_py.arrow.options.stores import StoreDirectory, store_directories
 from rocketmq_py.arrow.options.values import Parse
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic, dlq_topic
@@ -21,6 +22,10 @@ from rocketmq_py.wire.compression import MIB
 class ReadOptions(ClusterOptions):
     """Options of ``spark.read`` and ``spark.readStream``.
 
+    :ivar stores: option ``storePath``: directories of brokers' stores, ``[NAME=]PATH``, separated by ``;``, which are
+        read instead of brokers: batch read only, without ``namesrv``. NAME is the value of column ``brokerName``
+        (default: the last part of PATH). ``storePathCommitLog`` names the directory of the commit log if it is not in
+        the one store that is read.
     :ivar selection: exactly one of ``subscribe`` (topics, separated by commas), ``subscribePattern`` (a regular
         expression of Python that whole topic names match) and ``assign`` (JSON ``{topic: {broker: [queue, ...]}}``).
     :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970, or relative to
@@ -79,6 +84,7 @@ class ReadOptions(ClusterOptions):
     """
 
     selection: Selection
+    stores: tuple[StoreDirectory, ...] = ()
     start: Position | None = None
     end: Position = Boundary.LATEST
     group: str | None = None
@@ -107,6 +113,8 @@ class ReadOptions(ClusterOptions):
 
 
 READ: dict[str, Parse] = SHARED | {
+    "storePath": store_directories,
+    "storePathCommitLog": values.words,
     "subscribe": values.topics,
     "subscribePattern": values.pattern,
     "assign": values.assignment,
@@ -145,7 +153,19 @@ STREAM_ONLY = (
     *("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"),
     *("offsetLookupIntervalMs", "pollNameServerIntervalMs"),
 )
-BATCH_ONLY = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters")
+BATCH_ONLY = ("storePath", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp", "pushFilters")
+
+
+_OF_BROKERS = {
+    "namesrv": "namesrv",
+    "groupId": "group_id",
+    "dlqTopic": "dlq_topic",
+    "requestTimeoutMs": "request_timeout_ms",
+    "numRetries": "num_retries",
+    "pullsInFlight": "pulls_in_flight",
+    "tls and accessKey": "security",
+}
+"""Options that have no meaning without a broker."""
 
 
 def resolve_read(given: dict[str, Any], use: str) -> None:
@@ -155,6 +175,7 @@ def resolve_read(given: dict[str, Any], use: str) -> None:
     :param use: kind of read, as a phrase for error messages, such as ``a batch read``.
     :raises ConfigError: options contradict each other, or a required one is missing.
     """
+    _resolve_stores(given)
     _resolve_selection(given, use)
     _resolve_positions(given)
     _rename(given)
@@ -168,6 +189,22 @@ def resolve_read(given: dict[str, Any], use: str) -> None:
         raise ConfigError(f"option minOffsetsPerTrigger={least} is above maxOffsetsPerTrigger={most}")
     if "max_trigger_delay" in given and not least:
         raise ConfigError("option maxTriggerDelay is of use with minOffsetsPerTrigger only")
+
+
+def _resolve_stores(given: dict[str, Any]) -> None:
+    commit_log, stores = given.pop("store_path_commit_log", None), given.pop("store_path", ())
+    if commit_log is not None:
+        if len(stores) != 1:
+            raise ConfigError("option storePathCommitLog needs option storePath with one store")
+        stores = (stores[0]._replace(commit_log=commit_log),)
+    if not stores:
+        return
+    for option, name in _OF_BROKERS.items():
+        if name in given:
+            raise ConfigError(f"option {option}: a read of option storePath has no broker")
+    if given.get("mode") is Mode.DLQ:
+        raise ConfigError("option mode=DLQ needs a broker: read with storePath and mode=PERMISSIVE")
+    given.update(stores=stores, namesrv=())
 
 
 def _resolve_selection(given: dict[str, Any], use: str) -> None:

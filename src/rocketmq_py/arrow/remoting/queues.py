@@ -37,10 +37,15 @@ class Addresses(NamedTuple):
 
 
 class LocatedRange(NamedTuple):
-    """A range, and the addresses of its broker when the read was planned."""
+    """A range, and where its messages were when the read was planned.
+
+    :ivar addresses: the addresses of its broker; none in a read of a store.
+    :ivar span: begin and end of the part of a store's commit log that has them; None if a consume queue tells.
+    """
 
     range: QueueRange
     addresses: Addresses
+    span: tuple[int, int] | None = None
 
 
 class QueueRoutes(NamedTuple):

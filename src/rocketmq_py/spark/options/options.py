@@ -135,7 +135,8 @@ _Options = TypeVar("_Options", ReadOptions, WriteOptions)
 
 def _build(kind: type[_Options], given: dict[str, Any], use: Use) -> _Options:
     if "namesrv" not in given:
-        raise ConfigError(f"option namesrv is required for {use.value} with format rocketmq")
+        other = " (or storePath, to read files)" if use in (Use.READ, Use.READ_ANY) else ""
+        raise ConfigError(f"option namesrv is required for {use.value} with format rocketmq{other}")
     return kind(**given)
 
 
@@ -153,6 +154,8 @@ def _unknown(key: str, where: str, names: list[str]) -> ConfigError:
 
 _NEAR = {
     "path": "subscribe topic",
+    "store": "storepath",
+    "storepathrootdir": "storepath",
     "topic": "subscribe",
     "topics": "subscribe topic",
     "subscribe": "topic",

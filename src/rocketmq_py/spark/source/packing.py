@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.ranges import QueueRange
+from rocketmq_py.arrow.remoting.queues import LocatedRange
 
 LEAST = 5_000
 """Cost at which a task reads for about as long as it takes to start."""
@@ -19,6 +20,8 @@ TASKS = 32
 PER_RANGE = 50
 """Fixed cost of a range, for a pull request and a decoder."""
 ROW_BYTES = 1024
+SCANNED_BYTES = 64 * 1024 * 1024
+"""Bytes of a store's log that one task scans, if it has to."""
 MOST_PROBES = 256
 
 
@@ -53,6 +56,23 @@ def pack(
         tasks.append(task)
         if more < enough:  # a range with a task of its own does not end the task that is being filled
             open_task, cost, rows = task, more, one.size
+    return tasks
+
+
+def scanned(ranges: Iterable[LocatedRange]) -> list[list[LocatedRange]]:
+    """Group ranges that are found by scanning a store's log into tasks: each part of the log is scanned by one task.
+
+    :param ranges: sorted by store and part of the log.
+    """
+    tasks: list[list[LocatedRange]] = []
+    span: tuple[int, int] | None = None
+    for one in ranges:
+        assert one.span is not None
+        is_other = not tasks or tasks[-1][0].range.queue.broker_name != one.range.queue.broker_name
+        if is_other or (one.span != span and one.span[1] - (tasks[-1][0].span or one.span)[0] > SCANNED_BYTES):
+            tasks.append([])
+        tasks[-1].append(one)
+        span = one.span
     return tasks
 
 

@@ -25,7 +25,7 @@ from rocketmq_py.arrow.source.plan import SourcePlan, split
 from rocketmq_py.arrow.source.planning import plan_read
 from rocketmq_py.arrow.source.pruning import Pruning, prune
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.source.packing import estimated, next_messages, pack, probes
+from rocketmq_py.spark.source.packing import estimated, next_messages, pack, probes, scanned
 from rocketmq_py.spark.source.partitions import members, partition
 
 
@@ -60,8 +60,13 @@ class QueueRanges:
         group = options.group or READ_GROUP
         self.row_bytes.update(origin.message_bytes(probes(ranges, self.row_bytes), queues, group))
         sizes = estimated({one.queue.topic for one in ranges}, self.row_bytes)
-        tasks = pack(ranges, sizes, options.min_partitions, options.max_records_per_partition)
-        return [partition(origin.located(together, queues)) for together in tasks]
+        located = origin.located(ranges, queues)
+        scans = [one for one in located if one.span is not None]
+        found = {one.range: one for one in located if one.span is None}
+        tasks = pack(found, sizes, options.min_partitions, options.max_records_per_partition)
+        return [partition([found[one] for one in together]) for together in tasks] + list(
+            map(partition, scanned(scans))
+        )
 
     def message_bytes(self, start: Offsets, end: Offsets, queues: QueueRoutes, origin: Origin) -> Mapping[str, float]:
         """Return the average bytes of the next messages of each topic with messages between two offsets.

@@ -1,175 +1,54 @@
-"""Read-only access to a store on disk, of a Java broker or of ours, closed cleanly or not.
+"""Read-only access to a store on disk, of a Java broker or of ours, closed cleanly or not, for the tools.
 
-Nothing is changed, created or recovered. File sizes are not stored anywhere; they are derived from the files.
-``verify`` checks the content.
+Nothing is changed, created or recovered. ``verify`` checks the content.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import NamedTuple, Self
 
-from rocketmq_py.core.paths import component_fault
-from rocketmq_py.errors import StoreError
 from rocketmq_py.store.fs.filesystem import Lock
-from rocketmq_py.store.fs.layout import StoreLayout, is_index_name, segment_start
-from rocketmq_py.store.fs.open_files import OpenFiles
-from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
+from rocketmq_py.store.fs.layout import is_index_name
 from rocketmq_py.store.index.chain import ENTRY_SIZE
 from rocketmq_py.store.index.index_file import HEADER_SIZE, IndexFile
-from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import LogScan
-from rocketmq_py.store.queue.consume_queue import Entry, first_from, is_blank, unpack_entries
-from rocketmq_py.store.settings import CONSUME_QUEUE_ENTRY as ENTRY
+from rocketmq_py.store.tools.store_files import Odd, QueueView, StoreFiles, has_messages
 
-_MOST_OPEN = 256
-_AT_ONCE = 1024
+__all__ = ["Odd", "OfflineStore", "QueueView", "has_messages"]
+
 _ENTRIES_PER_SLOT = 4
 
 
-def has_messages(root: Path) -> bool:
-    """Return True if the commit log of a store has a record; False if it has none or there is no store.
+class OfflineStore(StoreFiles):
+    """A store directory with all its queues and indexes, locked against brokers; to be used in a ``with`` statement.
 
-    :param root: ``storePathRootDir``.
-    """
-    return any(_begins_with_record(path) for path in StoreLayout(root).commit_log.glob("*"))
-
-
-def _begins_with_record(path: Path) -> bool:
-    with path.open("rb") as file:
-        return any(file.read(4))  # the length of a record; files are preallocated with zeros
-
-
-class Odd(NamedTuple):
-    """An unexpected file, and what is unexpected about it."""
-
-    path: Path
-    what: str
-
-
-class QueueView:
-    """Entries of one consume queue on disk, from ``begin`` to ``end``; those before ``min`` have expired."""
-
-    def __init__(self, topic: str, queue_id: int, directory: Path, starts: list[int], files: OpenFiles) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self._directory = directory
-        self._starts = starts
-        self._files = files
-        self._per_file = files.file_size // ENTRY
-        self.begin = starts[0] if starts else 0
-        self.end = self._find_end()
-        self.min = self.begin
-
-    def _find_end(self) -> int:
-        """Offset after the last written entry; files that a broker has preallocated have none."""
-        for start in reversed(self._starts):
-            low, high = 0, self._per_file
-            while low < high:
-                middle = (low + high) // 2
-                physical, size, _ = next(iter(self._read(start + middle, 1)), (-1, 0, 0))
-                low, high = (middle + 1, high) if size > 0 and physical >= 0 else (low, middle)
-            if low:
-                return start + low
-        return self.begin
-
-    def raise_minimum(self, physical: int) -> None:
-        """Set ``min`` to the first entry of a message at ``physical`` of the log or later."""
-        self.min = first_from(
-            lambda offset: next(iter(self.read(offset, 1)), None), self._skip_blanks, self.begin, self.end, physical
-        )
-
-    def _skip_blanks(self, offset: int, end: int) -> int:
-        while offset < end:
-            entries = self.read(offset, min(_AT_ONCE, end - offset))
-            blanks = next((at for at, entry in enumerate(entries) if not is_blank(entry)), len(entries))
-            offset += blanks
-            if not entries or blanks < len(entries):
-                return offset
-        return end
-
-    def read(self, offset: int, count: int) -> list[Entry]:
-        """Entries from ``offset``; fewer than ``count`` at the end or before a missing file."""
-        found: list[Entry] = []
-        end = min(offset + count, self.end)
-        while offset < end:
-            start = offset - offset % self._per_file
-            part = self._read(offset, min(end, start + self._per_file) - offset) if start in self._starts else []
-            if not part:
-                break
-            found += part
-            offset += len(part)
-        return found
-
-    def _read(self, offset: int, count: int) -> list[Entry]:
-        number = offset % self._per_file
-        path = self._directory / f"{(offset - number) * ENTRY:020d}"
-        try:
-            return list(unpack_entries(self._files.get(path).read(number * ENTRY, count * ENTRY)))
-        except FileNotFoundError:  # a running broker has removed it
-            return []
-
-    def __str__(self) -> str:
-        return f"consume queue {self.topic}-{self.queue_id}"
-
-
-def _usual(sizes: Iterable[int], default: int) -> int:
-    """Return the most frequent size above 0, which is the configured one; ``default`` if there is none."""
-    counted = Counter(filter(None, sizes))
-    return counted.most_common(1)[0][0] if counted else default
-
-
-class OfflineStore:
-    """A store directory, to be used in a ``with`` statement.
-
-    :param root: the store directory.
     :param hash_slots: number of slots of an index file; None derives it from the file size.
-    :param commit_log: directory of the commit log (``storePathCommitLog``); None for ``commitlog`` below ``root``.
     :raises StoreError: there is no store.
     """
 
     def __init__(self, root: Path, hash_slots: int | None = None, commit_log: Path | None = None) -> None:
-        self.layout = StoreLayout(root, commit_log)
-        self.fs = ReadOnlyFileSystem()
-        self.odd: list[Odd] = []
-        if not self.fs.is_directory(self.layout.commit_log):
-            place = "no directory commitlog" if commit_log is None else f"no directory {commit_log}"
-            raise StoreError(f"{root} is no store: it has {place}; storePathCommitLog can be passed as --commit-log")
-        self._lock: Lock | None = None
-        self.is_held = not self._try_lock()
-        """True if a broker is using the store: its newest messages may be incomplete."""
-        self.was_closed = self.fs.size(self.layout.abort) is None
-        """True if the store was closed cleanly, so that nothing may be missing."""
-        self._queue_files: OpenFiles | None = None
         self.indexes: list[IndexFile] = []
-        self.log = self._open_log()
+        self._lock: Lock | None = None
+        self.is_held = False
+        """True if a broker is using the store: its newest messages may be incomplete."""
+        super().__init__(root, commit_log)
         try:
-            self.queues = {(view.topic, view.queue_id): view for view in self._open_queues()}
+            self.queues = {(view.topic, view.queue_id): view for view in self.open_queues()}
             self.indexes.extend(self._open_indexes(hash_slots))
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    def _claim(self) -> None:
+        self.is_held = not self._try_lock()
 
     def close(self) -> None:
         """Close all files and release the lock. Idempotent."""
         for index in self.indexes:
             index.close()
         self.indexes.clear()
-        if self._queue_files is not None:
-            self._queue_files.close()
-        self.log.close()
+        super().close()
         if self._lock is not None:
             self._lock.release()
 
@@ -200,59 +79,6 @@ class OfflineStore:
 
     # -- finding files
 
-    def _sizes(self, directory: Path) -> dict[str, int]:
-        """Sizes of the segment files in a directory, by name."""
-        names = filter(lambda name: segment_start(name) is not None, self.fs.names(directory))
-        return {name: self.fs.size(directory / name) or 0 for name in names}
-
-    def _segments(self, directory: Path, size: int) -> list[int]:
-        """Start offsets of the segment files that have the expected size."""
-        starts, sizes = [], self._sizes(directory)
-        self.odd += [Odd(directory / name, "is not a segment file") for name in self.fs.names(directory)
-                     if name not in sizes]  # fmt: skip
-        for name, found in sizes.items():
-            if not found:
-                continue  # left by a crash right after its creation; the next start removes it
-            if found != size:
-                self.odd.append(Odd(directory / name, f"has {found} bytes, others {size}"))
-            elif int(name) % size:
-                self.odd.append(Odd(directory / name, f"does not begin at a multiple of {size}"))
-            else:
-                starts.append(int(name))
-        return starts
-
-    def _open_log(self) -> CommitLog:
-        size = _usual(self._sizes(self.layout.commit_log).values(), 1)
-        starts = self._segments(self.layout.commit_log, size)
-        log = CommitLog(self.fs, self.layout.commit_log, size)
-        log.starts = starts
-        log.end = starts[-1] + size if starts else 0
-        for before, after in pairwise(starts):
-            if after != before + size:
-                self.odd.append(Odd(log.path(before + size), f"is missing, and what follows before {after}"))
-        return log
-
-    def _open_queues(self) -> Iterator[QueueView]:
-        found = [(topic, int(name), self.layout.queue_directory(topic, int(name))) for topic, name in self._queues()]
-        size = _usual((size for *_, directory in found for size in self._sizes(directory).values()), ENTRY)
-        files = self._queue_files = OpenFiles(self.fs, size, _MOST_OPEN)
-        for topic, queue_id, directory in found:
-            starts = [start // ENTRY for start in self._segments(directory, size)]
-            view = QueueView(topic, queue_id, directory, starts, files)
-            view.raise_minimum(self.log.min_offset)
-            yield view
-
-    def _queues(self) -> Iterator[tuple[str, str]]:
-        root = self.layout.consume_queue
-        for topic in self.fs.names(root):
-            fault = component_fault(topic)
-            if fault is not None:
-                self.odd.append(Odd(root / topic, f"cannot be the folder of a topic: {fault}"))
-                continue
-            for name in self.fs.names(root / topic) if self.fs.is_directory(root / topic) else ():
-                if name.isascii() and name.isdecimal():
-                    yield topic, name
-
     def _open_indexes(self, slots: int | None) -> Iterator[IndexFile]:
         for name in self.fs.names(self.layout.index):
             path = self.layout.index / name
@@ -266,13 +92,6 @@ class OfflineStore:
                 self.odd.append(Odd(path, f"has {size} bytes: pass maxHashSlotNum as --hash-slots"))
             else:
                 yield IndexFile(self.fs.open(path, size), shape, entries)
-
-    def has_batch_queues(self, topic: str, queue_id: int | None = None) -> bool:
-        """True if a topic has batch consume queues; with ``queue_id``, if it has the one with this id."""
-        if component_fault(topic) is not None:
-            return False
-        _, folder = self.layout.topic_directories(topic)
-        return self.fs.is_directory(folder if queue_id is None else folder / str(queue_id))
 
     # -- records
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Times
 from rocketmq_py.arrow.options.selection import Topics
+from rocketmq_py.arrow.options.stores import StoreDirectory
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.options.options import Use, check_options, read_options, write_options
@@ -310,3 +313,35 @@ def test_properties_of_a_table_are_not_options() -> None:
     with pytest.raises(ConfigError, match="a write with format rocketmq has no options"):
         write_options(given)
     assert read_options(given | {"namesrv": "h:1", "subscribe": "t"}, Use.READ).namesrv == ("h:1",)
+
+
+def test_store_directories() -> None:
+    read = read_options({"storePath": "/data/a; broker-b=/data/b=c ;", "subscribe": "t"}, Use.READ)
+    assert read.stores == (StoreDirectory("a", "/data/a"), StoreDirectory("broker-b", "/data/b=c"))
+    assert read.namesrv == ()
+    given = {"storePath": "/a", "subscribe": "t"}
+    (place,) = read_options({**given, "storePathCommitLog": "/log"}, Use.READ).stores
+    assert place == StoreDirectory("a", "/a", "/log")
+    assert read_options({"namesrv": "h:1", "subscribe": "t"}, Use.READ).stores == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"storePath": " ; "}, "the directory of a store is expected"),
+        ({"storePath": "/"}, "is no [NAME=]PATH of a store directory"),
+        ({"storePath": "a="}, "'a' is no [NAME=]PATH of a store directory"),
+        ({"storePath": "s3://bucket/store"}, "s3://bucket/store is not a local path"),
+        ({"storePath": "/a/store;/b/store"}, "two stores have the same name"),
+        ({"storePath": "/a;/b", "storePathCommitLog": "/log"}, "storePathCommitLog needs option storePath with one"),
+        ({"storePathCommitLog": "/log"}, "storePathCommitLog needs option storePath with one"),
+        ({"storePath": "/a", "namesrv": "h:1"}, "option namesrv: a read of option storePath has no broker"),
+        ({"storePath": "/a", "groupId": "g"}, "option groupId: a read of option storePath has no broker"),
+        ({"storePath": "/a", "numRetries": "1"}, "option numRetries: a read of option storePath has no broker"),
+        ({"storePath": "/a", "tls": "true"}, "option tls and accessKey: a read of option storePath has no broker"),
+        ({"storePath": "/a", "mode": "DLQ"}, "option mode=DLQ needs a broker"),
+    ],
+)
+def test_store_options_that_do_not_fit_are_refused(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(told)):
+        read_options({"subscribe": "t", **given}, Use.READ)

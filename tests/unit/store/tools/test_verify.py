@@ -341,7 +341,8 @@ def test_a_log_file_removed_during_the_check_is_skipped(disk_stores):
 def test_queue_files_removed_during_the_check_are_skipped(disk_stores):
     root = written(disk_stores)
     with OfflineStore(root) as store:
-        store._queue_files.close()
+        for files in store._queue_files:
+            files.close()
         shutil.rmtree(root / "consumequeue")
         assert not verify(store).is_valid
 
