@@ -423,10 +423,11 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
     note(s.pop, "release", "pops")
     note(s.replication, "hand_over", "hand over")
     note(s, "close", "store")
+    note(house.broker._monitor, "stop", "monitor")
     await house.broker.stop()
     assert order == [
         "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "check", "registration",
-        "pulls", "pops", "listener", "hand over", "replication", "store",
+        "pulls", "pops", "listener", "hand over", "replication", "monitor", "store",
     ]  # fmt: skip
 
 

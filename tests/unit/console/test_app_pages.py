@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
+from itertools import count
 
 import httpx
 import pytest
 
+from rocketmq_py.console.pages import waiting
 from rocketmq_py.console.state import Console
+from rocketmq_py.model import MessageExt
 from tests.unit.console.memory import JSON, QUEUE, browse, message
 
 MESSAGE = "/topics/orders/messages/broker-a/0/1"
@@ -106,6 +110,23 @@ def test_a_transaction_that_was_given_up_is_checked_again() -> None:
         form = {"csrf": token_in(page), "id": half.offset_msg_id}
         assert (await browser.post("/transactions", data=form)).status_code == 200
         assert cluster.changes[-1][0] == "resume_transaction"  # type: ignore[attr-defined]
+
+    browse(work)
+
+
+def test_more_transactions_that_were_given_up_than_a_page_shows_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST", 2)
+
+    async def work(browser: httpx.AsyncClient, console: Console) -> None:
+        numbers = count()
+
+        async def given_up() -> AsyncIterator[MessageExt]:
+            for number in numbers:
+                yield message(QUEUE, number, REAL_TOPIC="orders", PGROUP="shop")
+
+        console.connection.admin().given_up_transactions = given_up  # type: ignore[method-assign]
+        found = (await browser.get("/transactions", headers=JSON)).json()
+        assert (len(found["givenUp"]), next(numbers)) == (2, 3)
 
     browse(work)
 

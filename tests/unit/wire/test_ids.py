@@ -70,6 +70,10 @@ def test_a_unique_key_contains_an_ipv4_host() -> None:
     assert key == "0A010203ABCDDEADBEEF000000FFFFFF"
 
 
+def test_a_key_at_time_zero_is_whole() -> None:
+    assert len(UniqueKeys(bytes(4), 1, 2).next(0)) == 32
+
+
 def test_keys_of_one_millisecond_have_increasing_counters() -> None:
     keys, one_by_one = (UniqueKeys(bytes(4), 1, 2, start=0xFFFE) for _ in range(2))
     expected = [one_by_one.next(1_700_000_000_000) for _ in range(6)]

@@ -88,6 +88,8 @@ class CheckPool:
         self._most_waiting = waiting
         self._queue: deque[CheckRequest] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._working = 0
+        """Number of tasks that look at the queue again; one that ended may be in ``_tasks`` for a turn of the loop."""
         self._threads: ThreadPoolExecutor | None = None
         self._closed = False
 
@@ -95,14 +97,15 @@ class CheckPool:
         """Run a check in the background; drop it if ``waiting`` checks wait already or the pool is closed."""
         if self._closed:
             return
-        if len(self._queue) >= self._most_waiting and len(self._tasks) >= self._size:
+        if len(self._queue) >= self._most_waiting and self._working >= self._size:
             _log.warning(
                 "%d transaction checks wait already: the one of broker %s for %s is dropped, the broker repeats it",
                 len(self._queue), check.address, check.message.msg_id,
             )  # fmt: skip
             return
         self._queue.append(check)
-        if len(self._tasks) < self._size:
+        if self._working < self._size:
+            self._working += 1
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -116,21 +119,26 @@ class CheckPool:
             self._threads.shutdown(wait=False)
 
     async def _work(self) -> None:
-        while self._queue:
-            check = self._queue.popleft()
-            failure: Exception | None = None
-            try:
-                state = state_of(await self._ask(check.message), "check_local_transaction")
-            except Exception as e:  # noqa: BLE001 - any failure: the broker repeats the check
-                _log.exception("the check of transaction %s failed", check.message.msg_id)
-                state, failure = TransactionState.UNKNOWN, e
-            try:
-                await self._answer(check, state, failure)
-            except RocketMQError as e:
-                _log.warning(
-                    "the answer to broker %s about transaction %s could not be sent, the broker repeats the check: %s",
-                    check.address, check.message.msg_id, e,
-                )  # fmt: skip
+        try:
+            while self._queue:
+                await self._answer_one(self._queue.popleft())
+        finally:
+            self._working -= 1
+
+    async def _answer_one(self, check: CheckRequest) -> None:
+        failure: Exception | None = None
+        try:
+            state = state_of(await self._ask(check.message), "check_local_transaction")
+        except Exception as e:  # noqa: BLE001 - any failure: the broker repeats the check
+            _log.exception("the check of transaction %s failed", check.message.msg_id)
+            state, failure = TransactionState.UNKNOWN, e
+        try:
+            await self._answer(check, state, failure)
+        except RocketMQError as e:
+            _log.warning(
+                "the answer to broker %s about transaction %s could not be sent, the broker repeats the check: %s",
+                check.address, check.message.msg_id, e,
+            )  # fmt: skip
 
     async def _ask(self, message: MessageExt) -> object:
         if inspect.iscoroutinefunction(self._check):

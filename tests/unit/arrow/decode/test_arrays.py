@@ -75,3 +75,10 @@ def test_small_batches_are_merged_with_the_same_rows(sizes: list[int], most: int
 def test_a_single_batch_is_not_copied() -> None:
     batch = pa.RecordBatch.from_pylist([{"n": 1}])
     assert [one is batch for one in merged([batch, batch], 1)] == [True, True]
+
+
+def test_batches_that_exceed_the_size_by_a_byte_stay_apart() -> None:
+    batches = [pa.RecordBatch.from_pylist([{"n": n}]) for n in range(4)]
+    size = 2 * batches[0].nbytes
+    assert [batch.num_rows for batch in merged(batches, size)] == [2, 2]
+    assert [batch.num_rows for batch in merged(batches, size - 1)] == [1, 1, 1, 1]

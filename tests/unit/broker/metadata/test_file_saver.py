@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor, Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -77,3 +78,15 @@ def test_a_failure_is_logged_once_for_each_file(caplog: pytest.LogCaptureFixture
         "/b cannot be written, so it is older than the broker's state: full", "/a can be written again",
     ]  # fmt: skip
     assert (file.saved, other.saved) == ([2, 2], [])
+
+
+@pytest.mark.parametrize("is_incomplete", [True, False])
+def test_a_file_that_lacks_a_generation_is_written_again_by_the_thread(is_incomplete: bool) -> None:
+    thread, restored = Thread(), list[bool]()
+    file: Any = SimpleNamespace(path=Path("/a"), is_incomplete=is_incomplete, restore=lambda: restored.append(True))
+    saver = ConfigFileSaver(thread)
+    saver.restore(file)
+    assert restored == []
+    thread.run()
+    saver.wait()
+    assert restored == [True] * is_incomplete

@@ -136,6 +136,13 @@ def test_a_deleted_topic_leaves_nothing(running: InProcess, client: Client) -> N
     assert running.services.store.queue_range("t", 0) == (0, 1)
 
 
+def test_a_missing_topic_is_not_deleted(running: InProcess) -> None:
+    topics = running.services.topics
+    before = topics.version
+    assert not topics.delete("t")
+    assert topics.version == before
+
+
 @pytest.mark.parametrize("topic", [" ", "TBW102"])
 def test_system_topics_cannot_be_deleted(client: Client, topic: str) -> None:
     assert ask(client, Code.DELETE_TOPIC_IN_BROKER, TopicName(topic=topic)).code == 29

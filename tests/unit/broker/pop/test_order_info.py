@@ -44,6 +44,16 @@ def test_the_next_messages_come_when_all_are_acked(running: InProcess, client: C
     assert bodies_in_order(client) == [b"c"]
 
 
+def test_an_ack_in_order_leaves_an_offset_that_is_being_reset(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a", b"b", b"c")
+    [message] = take(client, order=True, max_msg_nums=1)
+    running.services.offsets.reset("g", "t", 0, 0)
+    assert ack(client, message).code == 0
+    assert running.services.offsets.table["t@g"] == {0: 0}
+    assert bodies_in_order(client)[:1] == [b"a"]
+
+
 def test_unacked_ordered_messages_are_popped_again_first(running: InProcess, client: Client) -> None:
     make_topic(running)
     put(client, b"a", b"b", b"c")

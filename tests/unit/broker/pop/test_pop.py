@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rocketmq_py.broker.pop import revive
+from rocketmq_py.broker.pop import acks, revive
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
@@ -197,6 +198,17 @@ def test_a_batch_acks_messages(running: InProcess, client: Client) -> None:
     running.turn(REVIVE_MS)
     assert bodies(take(client)) == [b"2", b"4"]
     assert client.ask(Code.BATCH_ACK_MESSAGE).code == 208
+
+
+@pytest.mark.parametrize(
+    ("distances", "kept"),
+    [(range(3), range(10, 13)), (range(1, 7), range(11, 16)), ([0, 3, 5, 6], [10, 13, 15]), (range(9, 9), range(0))],
+)
+def test_acks_of_messages_that_the_queue_does_not_have_are_left_out(
+    distances: Sequence[int], kept: Sequence[int]
+) -> None:
+    assert list(acks._between(10, distances, 3, 15)) == list(kept)
+    assert list(acks._between(10, distances, 12, 15)) == [offset for offset in kept if offset >= 12]
 
 
 def test_the_invisible_time_can_be_extended(running: InProcess, client: Client) -> None:
@@ -527,3 +539,19 @@ def test_the_first_offset_of_a_group_is_committed(running: InProcess, client: Cl
     reader = running.services.pop.pop_service._reader
     assert reader.start("new", "t", 0, mode) == init
     assert running.services.offsets.query("new", "t", 0) == init
+
+
+def test_an_orderly_stop_has_written_the_offsets_that_count(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    running = InProcess(root)
+    make_topic(running)
+    put(client := running.connect(), b"a", b"b")
+    take(client)
+    running.services.offsets.commit("g", "t", 0, 0, "an operator")
+    running.services.close()
+    os.utime(root / "config" / "consumerOffset.json", (START_MS / 1000,) * 2)  # by the clock of the test
+    again = InProcess(root, now=running.now)
+    try:
+        assert bodies(take(again.connect())) == [b"a", b"b"]
+    finally:
+        again.services.close()

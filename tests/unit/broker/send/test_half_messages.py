@@ -133,6 +133,11 @@ def test_batch_storage_equals_single_storage(running: InProcess, single: InProce
     assert ops(running) == ops(single)
 
 
+def test_half_messages_of_other_forms_are_in_the_cache(running: InProcess, client: Client) -> None:
+    stored(client, DIFFERENT["three"])
+    assert len(running.services._halves) == 3
+
+
 @pytest.mark.parametrize("name", ALIKE)
 def test_messages_of_the_same_form_are_stored_and_ended_together(
     running: InProcess, client: Client, name: str, monkeypatch: pytest.MonkeyPatch

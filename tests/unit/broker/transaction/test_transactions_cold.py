@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -114,3 +115,18 @@ def test_checks_of_half_messages_in_memory_need_no_thread(tmp_path: Path, tells:
         running.services.tick_store()
         assert thread(running, READER).work == []
         assert [question.ext["msgId"] for question in questions(producer)] == ALL
+
+
+def test_half_messages_that_another_reader_has_loaded_meanwhile_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with cold_broker(tmp_path, fill, by_hand=[READER]) as (running, fs):
+        producer = producer_of(running)
+        looks_ahead = running.services.store.queue_entries
+
+        def entries(*where: Any) -> Any:
+            fs.resident = None
+            return looks_ahead(*where)
+
+        monkeypatch.setattr(running.services.store, "queue_entries", entries)
+        assert asked(running, producer) == ALL

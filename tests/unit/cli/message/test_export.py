@@ -59,6 +59,14 @@ def test_only_what_is_asked_for_is_written(export, tmp_path):
     assert (tmp_path / "t.csv").read_text().splitlines()[1:] == ['"text","0"', '"text","2"'] * 2
 
 
+def test_a_dash_is_the_standard_output(export, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = export("-", "--format", "jsonl", "--columns", "queueId,queueOffset")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["queueId"], row["queueOffset"]) for row in rows] == [(q, at) for q in range(2) for at in range(5)]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_file_is_complete_or_as_it_was(export, tmp_path, monkeypatch):
     file = tmp_path / "t.jsonl"
     file.write_text("as it was")

@@ -24,6 +24,7 @@ from rocketmq_py.errors import (
 from rocketmq_py.model import Message, MessageQueue, SendStatus
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.names import TRACE_TOPIC
 from rocketmq_py.wire.command import Command, encode_command
 from tests.unit.client.producing import message, run_producer, with_producer
 from tests.unit.client.scripted import Answerer, ScriptedNetwork, cluster, queue_of, route_answer, stored
@@ -480,3 +481,19 @@ def test_unit_mode_is_a_field_of_every_send(unit_mode: bool) -> None:
         assert [field["m"] for field in fields] == ["false", "true"]
 
     run_producer(body, cluster(t={"b": 1}), unit_mode=unit_mode)
+
+
+def test_sends_are_traced_if_that_is_asked_for() -> None:
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        await producer.send(message())
+
+    healthy = cluster({"t": {"b": 1}, TRACE_TOPIC: {"b": 1}})
+
+    def in_a_region(address: str, request: Command) -> Command | None:
+        answer = healthy(address, request)
+        if answer is not None:
+            answer.ext["MSG_REGION"] = "R"
+        return answer
+
+    network = run_producer(body, in_a_region, trace=True)
+    assert [request.ext["b"] for _, request in network.sent()] == ["t", TRACE_TOPIC]

@@ -170,6 +170,29 @@ def test_a_check_may_be_plain_or_async(
     asyncio.run(main())
 
 
+def test_checks_share_threads_and_one_that_comes_as_another_ends_is_answered() -> None:
+    threads = list[threading.Thread]()
+
+    def noting(message: MessageExt) -> TransactionState:
+        threads.append(threading.current_thread())
+        return COMMIT
+
+    async def main() -> None:
+        answered: asyncio.Queue[TransactionState] = asyncio.Queue()
+
+        async def answer(_: CheckRequest, state: TransactionState, why: Exception | None) -> None:
+            answered.put_nowait(state)
+
+        pool = CheckPool(noting, answer, 1, 0)
+        for _ in range(2):
+            pool.submit(check())
+            assert await answered.get() is COMMIT
+        await pool.close()
+
+    asyncio.run(main())
+    assert threads[0] is threads[1]
+
+
 class Answers:
     """A transaction producer of group g."""
 

@@ -98,6 +98,22 @@ def test_a_client_that_sends_no_request_is_disconnected(monkeypatch):
     assert ask(b"GET /a HTTP/1.1\r\n") == b""
 
 
+def test_requests_and_answers_have_some_seconds():
+    async def never(_: HttpRequest) -> Page:
+        return await asyncio.get_running_loop().create_future()
+
+    async def ends_after(sent: bytes) -> float:
+        reader = asyncio.StreamReader()
+        reader.feed_data(sent)
+        begin = asyncio.get_running_loop().time()
+        with pytest.raises(TimeoutError):
+            await HttpServer({"/a": never})._serve(reader, None)
+        return asyncio.get_running_loop().time() - begin
+
+    assert asyncio.run(ends_after(b"GET /a HTTP/1.1\r\n")) == pytest.approx(5, abs=0.9)
+    assert asyncio.run(ends_after(b"GET /a HTTP/1.1\r\n\r\n")) == pytest.approx(30, abs=0.9)
+
+
 def test_connections_have_a_limit(monkeypatch):
     monkeypatch.setattr(http, "MOST_CONNECTIONS", 0)
     with pytest.raises(ConnectionError):

@@ -10,6 +10,7 @@ import pytest
 
 from rocketmq_py.errors import MessageIllegal, StoreCorrupt
 from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.queue import queue_table
 from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
@@ -334,3 +335,10 @@ def test_published_entries_of_removed_queues_are_dropped(monkeypatch):
     entry = [0, 10, 0]
     queues.publish([Entries(gone, entry, 1), Entries(short, entry, 1), Entries(long, 2 * entry, 2)])
     assert [(one.max_offset, one.tail_start) for one in (gone, short, long)] == [(0, 0), (1, 0), (2, 2)]
+
+
+def test_records_of_a_damaged_queue_are_passed_over_and_those_behind_them_compared():
+    queues = table(MemoryFileSystem())
+    records = [Found(10 * number, 10, topic, 0, 0, 0, 0, b"") for number, topic in enumerate("TTU")]
+    queues.compare(records)
+    assert queues.damaged == dict.fromkeys([("T", 0), ("U", 0)], "its files are missing")

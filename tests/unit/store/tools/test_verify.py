@@ -241,6 +241,14 @@ def broken_config(root):
     (root / "config" / "topics.json").write_text('{"a": [')
 
 
+def test_a_damaged_configuration_names_its_backup(disk_stores):
+    root = written(disk_stores)
+    broken_config(root)
+    (root / "config" / "topics.json.bak").write_text("{}")
+    [finding] = check(root).findings.listed()
+    assert finding.what.endswith(": its backup will be used")
+
+
 DAMAGES = [
     flip_body, flip_one_byte_of_a_body, lose_a_log_file, shorten_a_log_file, zero_the_rest_of_a_log_file,
     wrong_queue_offset, wrong_entry, wrong_tags_code, swapped_entries, missing_entries, entries_beyond_the_log,

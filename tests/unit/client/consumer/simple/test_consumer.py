@@ -301,6 +301,17 @@ async def test_a_permanent_error_is_raised_at_once(brokers):
 
 
 @with_broker()
+async def test_the_route_is_read_again_after_a_broker_cannot_be_reached(brokers):
+    async with consumer(brokers) as member:
+        asked = len(brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC))
+        source = member._sources.ready()[0]
+        brokers.network.unreachable.add("b:1")
+        brokers.network.transports["b:1"].close()
+        assert await member._pop(source, 1, 1.0) == []
+        assert len(brokers.asked(Code.GET_ROUTEINFO_BY_TOPIC)) == asked + 1
+
+
+@with_broker()
 async def test_a_broker_with_too_many_held_pops_is_retried(brokers):
     full = [Command(0, ext={"hasMsg": "false", "pollingFull": "true"})]
     brokers.special[Code.NOTIFICATION] = lambda request: full.pop() if full else brokers._hold("b", request)
