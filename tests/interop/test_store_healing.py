@@ -1,4 +1,4 @@
-"""A damaged store is healed from a replica of the other kind by ``rocketmq store repair --from``."""
+"""A damaged store is healed from a replica of the other kind, by ``store repair --from`` and while it serves."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from rocketmq_py import Admin
 from rocketmq_py.cli import main
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
+from tests.interop.side import eventually
 from tests.interop.test_store_repair import COUNT, QUEUES, damage, served
 from tests.interop.test_store_survival import SIZES
 from tests.killing import send
@@ -96,3 +98,54 @@ def test_a_java_master_is_healed_from_a_slave_of_ours(java: JavaPeer, servers: O
     again = java.broker(namesrv, store=root, port=port, conf=SIZES)
     assert asyncio.run(served(again.address)) == wanted()
     again.process.stop()
+
+
+def garble(root: Path) -> None:
+    """Garbage over several records in the middle of a log file that is in use."""
+    path = sorted((root / "commitlog").iterdir())[1]
+    with path.open("r+b") as file:
+        file.seek(50_000)
+        file.write(random.Random(3).randbytes(4096))
+
+
+def heal_running(namesrv: str, address: str, root: Path) -> None:
+    """Damage the store of a running broker of ours; its check of the store must make the log what it was."""
+    before = log(root)
+    garble(root)
+    assert log(root) != before
+    with Admin(namesrv) as admin:
+        admin.update_broker_config(address, {"scrubBytesPerSecond": "1000000000"})
+        eventually(lambda: log(root) == before, bool)
+        state = admin.broker_state(address)
+    assert int(state["scrubHealedRecords"]) > 1
+    assert state["scrubDamages"] == "1"
+
+
+def test_a_running_master_of_ours_takes_lost_records_from_a_java_slave(
+    java: JavaPeer, servers: OurServers, tmp_path: Path
+) -> None:
+    master = servers.serve(tmp_path / "store", **SIZES)
+    asyncio.run(send(master.broker, range(3), QUEUES))
+    java.broker(master.namesrv, store=tmp_path / "slave", port=free_port_block(), role="SLAVE", id=1, conf=SIZES)
+    asyncio.run(caught_up(master.namesrv))
+    asyncio.run(send(master.broker, range(3, COUNT), QUEUES))
+    asyncio.run(caught_up(master.namesrv))
+    heal_running(master.namesrv, master.broker, tmp_path / "store")
+    assert asyncio.run(served(master.broker)) == wanted()
+
+
+def test_a_running_slave_of_ours_takes_lost_records_from_a_java_master(
+    java: JavaPeer, servers: OurServers, tmp_path: Path
+) -> None:
+    root, namesrv = tmp_path / "store", servers.namesrv().namesrv
+    first = servers.serve(root, **SIZES)  # creates the topics
+    asyncio.run(send(first.broker, range(3), QUEUES))
+    first.stop()
+    master = java.broker(namesrv, store=root, port=free_port_block(), conf=SIZES)
+    slave = servers.serve(
+        tmp_path / "slave", "--namesrv", namesrv, "--role", "SLAVE", "--id", "1", slaveSyncInterval=500, **SIZES
+    )
+    asyncio.run(caught_up(namesrv))
+    asyncio.run(send(master.address, range(3, COUNT), QUEUES))
+    asyncio.run(caught_up(namesrv))
+    heal_running(namesrv, slave.broker, tmp_path / "slave")

@@ -56,7 +56,7 @@ HIGHER: Mapping[str, tuple[str, ...]] = {
     "spark/source": ("spark/test_source.py", "spark/test_stream.py"),
     "spark": ("spark/test_read.py", "spark/test_stream.py"),
     "store/fs": ("server/test_serve.py",),
-    "store/read/scrub": ("server/test_scrub.py",),
+    "store/read/scrub": ("server/test_scrub.py", "server/test_healing.py"),
     "store/tools": ("server/test_store_command.py",),
     "store": ("server/test_broker.py", "server/test_killing.py", "server/test_damage.py", "server/test_simulation.py"),
     "wire": ("server/test_producer.py", "server/test_decompression_limits.py"),

@@ -82,6 +82,7 @@ class RuntimeInfo:
             "scrubDamages": str(counts.damages),
             "scrubRebuiltEntries": str(counts.entries_rebuilt),
             "scrubPasses": str(counts.passes),
+            "scrubHealedRecords": str(counts.records_healed),
         }
 
     def _turns(self) -> dict[str, str]:

@@ -1,15 +1,21 @@
-"""Check of the whole store at a bounded rate while the broker serves (``scrubBytesPerSecond``)."""
+"""Check of the whole store at a bounded rate while the broker serves (``scrubBytesPerSecond``), and its healing.
+
+Damaged records that the check finds, or a read, are taken from another broker of this name, if one has them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 
+from rocketmq_py.broker.ha.replicas import Replicas
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.fs.residency import Loadable
-from rocketmq_py.store.read.scrub import Counts, Scrub
+from rocketmq_py.store.read.record_check import Suspect
+from rocketmq_py.store.read.scrub import Counts, Gap, Scrub
 from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
@@ -18,18 +24,25 @@ _PASS_MS = 24 * 3600 * 1000
 """Minimum time from the begin of a pass over the log to the begin of the next one."""
 
 
+_RETRY_MS = 60 * 1000
+"""Interval of attempts to heal what reads have met and no replica had."""
+_MOST_LEFT = 100
+
+
 class Scrubber:
     """Reads the log part by part in a thread, and checks the parts in slices on the event loop.
 
     :param clock: returns the time in milliseconds.
+    :param replicas: where damaged records are looked for.
     """
 
-    def __init__(self, store: MessageStore, slices: SlicedWork, clock: Callable[[], int]) -> None:
+    def __init__(self, store: MessageStore, slices: SlicedWork, clock: Callable[[], int], replicas: Replicas) -> None:
         self._store = store
         self._slices = slices
         self._clock = clock
+        self._replicas = replicas
         self._scrub: Scrub | None = None
-        """Made by the first check: the store is not open before."""
+        """Made by the first tick: the store is not open before."""
         self._thread = store.workers.executor("rocketmq-scrub")
         self._work = Background()
         self._ticked_at = clock()
@@ -38,6 +51,9 @@ class Scrubber:
         self._allowed = 0.0
         """Bytes that may be read now; negative after a part that was longer."""
         self._is_failing = False
+        self._left: deque[Suspect] = deque(maxlen=_MOST_LEFT)
+        """Where reads have met damage that could not be healed."""
+        self._retry_at = 0
 
     @property
     def counts(self) -> Counts:
@@ -45,33 +61,34 @@ class Scrubber:
         return self._scrub.counts if self._scrub is not None else Counts()
 
     def tick(self) -> None:
-        """Start the check of the next parts if the rate allows it. Called periodically."""
+        """Start the check of the next parts if the rate allows it, and of what reads have met. Called periodically."""
         now = self._clock()
         rate = self._store.config.scrub_bytes_per_second
         self._allowed = min(self._allowed + rate * (now - self._ticked_at) / 1000, rate)
         self._ticked_at = now
-        if rate > 0 and self._allowed > 0 and not self._work.runs:
-            if not self._is_in_pass and now - self._pass_began < _PASS_MS:
-                return
-            if not self._is_in_pass:
-                self._is_in_pass, self._pass_began = True, now
-            self._work.start(self._run())
-
-    async def _run(self) -> None:
-        """Check parts until the bytes that may be read are used up, or the pass has ended."""
+        if self._work.runs:
+            return
         scrub = self._scrub = self._scrub or self._store.new_scrub()
+        is_due = rate > 0 and self._allowed > 0 and (self._is_in_pass or now - self._pass_began >= _PASS_MS)
+        if is_due and not self._is_in_pass:
+            self._is_in_pass, self._pass_began = True, now
+        if is_due or scrub.has_suspects or (self._left and now >= self._retry_at):
+            self._work.start(self._run(scrub, goes_on=is_due))
+
+    async def _run(self, scrub: Scrub, *, goes_on: bool) -> None:
+        """Heal what reads have met; check parts until the bytes that may be read are used up, or the pass has ended.
+
+        :param goes_on: whether parts are checked.
+        """
         try:
-            while self._allowed > 0 and self._store.config.scrub_bytes_per_second > 0:
-                part = scrub.begin()
-                if part is None:
+            for suspect in self._suspects(scrub):
+                await self._look_at(scrub, suspect)
+            while goes_on and self._allowed > 0 and self._store.config.scrub_bytes_per_second > 0:
+                if not await self._check_part(scrub):
                     self._is_in_pass = False
                     _log.info("the whole store is checked: %s", self.counts)
                     return
                 self._allowed -= scrub.part_bytes
-                await self._load([part])
-                await self._slices.run(scrub.records())
-                await self._load(scrub.entries())
-                await self._slices.run(scrub.queues())
             self._is_failing = False
         except FileNotFoundError:
             pass  # the file has expired meanwhile: the next part begins behind it
@@ -79,6 +96,61 @@ class Scrubber:
             if not self._is_failing:  # log once, not every second
                 _log.error("the store cannot be checked, trying again: %s", e)
             self._is_failing = True
+
+    def _suspects(self, scrub: Scrub) -> list[Suspect]:
+        suspects = scrub.take_suspects()
+        if self._clock() >= self._retry_at:
+            suspects += self._left
+            self._left.clear()
+            self._retry_at = self._clock() + _RETRY_MS
+        return suspects
+
+    async def _look_at(self, scrub: Scrub, suspect: Suspect) -> None:
+        """Check the log from the record before the damage on, to the end of the damage, and heal that."""
+        before = scrub.counts.records_healed
+        window = scrub.at(suspect.start)
+        while window.position <= suspect.damage or window.is_in_damage:
+            if not await self._check_part(window):
+                break
+        scrub.add_counts(window)
+        if scrub.counts.records_healed == before:
+            self._left.append(suspect)
+
+    async def _check_part(self, scrub: Scrub) -> bool:
+        """Check the next part and heal what is damaged; return False at the end of the log."""
+        part = scrub.begin()
+        if part is not None:
+            await self._load([part])
+            await self._slices.run(scrub.records())
+            await self._check_queues(scrub)
+        for gap in scrub.take_gaps():
+            await self._heal(scrub, gap)
+        return part is not None
+
+    async def _check_queues(self, scrub: Scrub) -> None:
+        await self._load(scrub.entries())
+        await self._slices.run(scrub.queues())
+
+    async def _heal(self, scrub: Scrub, gap: Gap) -> None:
+        """Fill a damaged part of the log with the records of replicas, from its begin on, as far as they have them."""
+        at, begin, records, sources = gap.begin, gap.begin, 0, dict[str, None]()
+        while at < gap.end:
+            address, pieces = await self._replicas.pieces(scrub, gap, at)
+            if not pieces:
+                break
+            scrub.fill(pieces)
+            await self._check_queues(scrub)
+            at, begin = pieces[-1].end, min(begin, pieces[0].begin)
+            records += sum(piece.found is not None for piece in pieces)
+            sources[address] = None
+        if sources:
+            _log.warning(
+                "the commit log is healed from %d to %d with %d records of %s",
+                gap.begin,
+                at,
+                records,
+                ", ".join(sources),
+            )
 
     async def _load(self, parts: Sequence[Loadable]) -> None:
         if parts:
@@ -89,5 +161,6 @@ class Scrubber:
         await self._work.stop()
 
     def close(self) -> None:
-        """Stop the thread."""
+        """Stop the thread, and close the connections to replicas."""
+        self._replicas.close()
         self._thread.shutdown(wait=True)

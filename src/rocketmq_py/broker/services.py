@@ -23,6 +23,7 @@ from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.ha.pre_online import take_back
+from rocketmq_py.broker.ha.replicas import Replicas
 from rocketmq_py.broker.ha.replication import Replication
 from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
@@ -145,7 +146,6 @@ class Services:
             on_arrival=self._arrived_at_slave if config.is_slave else self._arrived, on_written=self._written,
             accelerator=installed(), workers=workers,
         )  # fmt: skip
-        self.scrubber = Scrubber(self.store, self.slices, clock)
         self._config_thread = self.store.workers.executor("rocketmq-config")
         self.saver = ConfigFileSaver(self._config_thread)
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
@@ -276,6 +276,8 @@ class Services:
             config, self.escape, self.delay, self.transactions, self.transaction_check, self.pop, timers, clock
         )
         self.acting.watch(self.role)
+        replicas = Replicas(self.membership.members, self.role, self._new_rpc_client(), self.address)
+        self.scrubber = Scrubber(self.store, self.slices, clock, replicas)
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
 

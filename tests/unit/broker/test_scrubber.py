@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.store.log.pieces import Piece
 from rocketmq_py.store.read import scrub
+from rocketmq_py.store.read.scrub import Gap, Scrub
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import send
@@ -21,8 +23,8 @@ PART, DAY = 1_000, 24 * 3600 * 1000
 class Bench:
     """A broker with 40 messages of some 200 bytes, whose scrubber is ticked by hand; its thread works at once."""
 
-    def __init__(self, running: InProcess, thread: ByHand) -> None:
-        self.running, self.thread = running, thread
+    def __init__(self, running: InProcess, thread: ByHand, fs: ColdFileSystem) -> None:
+        self.running, self.thread, self.fs = running, thread, fs
         self.scrubber = running.services.scrubber
 
     async def tick(self, forward_ms: int = 1_000) -> int:
@@ -55,7 +57,7 @@ def bench(tmp_path: Path, fs: ColdFileSystem, monkeypatch: pytest.MonkeyPatch) -
     with broker(tmp_path, fs=fs, workers=workers, store={"scrub_bytes_per_second": 4 * PART}) as running:
         for number in range(40):
             assert running.connect().ask(Code.SEND_MESSAGE_V2, send("t"), b"%d" % number).code == 0
-        yield Bench(running, workers.threads["rocketmq-scrub"])
+        yield Bench(running, workers.threads["rocketmq-scrub"], fs)
 
 
 def test_a_second_reads_what_the_rate_allows(bench: Bench) -> None:
@@ -67,7 +69,7 @@ def test_a_second_reads_what_the_rate_allows(bench: Bench) -> None:
         assert await bench.tick(10) <= PART, "the rate holds between ticks, too"
         for _ in range(5):
             await bench.tick()
-        assert bench.scrubber.counts == (end, 40, 0, 0, 1)
+        assert bench.scrubber.counts == (end, 40, 0, 0, 1, 0)
         assert first < end
 
     asyncio.run(run())
@@ -108,7 +110,13 @@ def test_findings_are_in_the_runtime_table(bench: Bench, fs: ColdFileSystem, cap
     asyncio.run(run())
     table = bench.table()
     assert int(table.pop("scrubbedBytes")) > 7 * PART
-    assert table == {"scrubbedRecords": "39", "scrubDamages": "1", "scrubRebuiltEntries": "0", "scrubPasses": "1"}
+    assert table == {
+        "scrubbedRecords": "39",
+        "scrubDamages": "1",
+        "scrubRebuiltEntries": "0",
+        "scrubPasses": "1",
+        "scrubHealedRecords": "0",
+    }
 
 
 def test_a_disk_that_fails_is_logged_once_and_tried_again(
@@ -122,7 +130,7 @@ def test_a_disk_that_fails_is_logged_once_and_tried_again(
         fs.failing = set()
         for _ in range(6):
             await bench.tick()
-        assert bench.scrubber.counts[1:] == (40, 0, 0, 1)
+        assert bench.scrubber.counts[1:] == (40, 0, 0, 1, 0)
 
     asyncio.run(run())
 
@@ -135,5 +143,34 @@ def test_a_stop_ends_a_check_that_waits_for_the_disk(bench: Bench) -> None:
         assert len(bench.thread.work) == 1
         await bench.scrubber.stop()
         assert bench.scrubber.counts.bytes == 0
+
+    asyncio.run(run())
+
+
+def test_what_a_pull_has_met_is_looked_at_once_and_then_each_minute(bench: Bench) -> None:
+    async def run() -> None:
+        services = bench.running.services
+        services.store.config.scrub_bytes_per_second = 0
+        asked: list[int] = []
+
+        async def pieces(scrub: Scrub, gap: Gap, at: int) -> tuple[str, list[Piece]]:
+            asked.append(at)
+            whole = scrub.piece(at, gap.end, bytes(before[at : gap.end])) if len(asked) > 2 else None
+            return ("", []) if whole is None else ("127.0.0.1:1", [whole])
+
+        bench.scrubber._replicas.pieces = pieces  # type: ignore[method-assign]
+        [log] = [node for path, node in bench.fs.nodes.items() if path.parent.name == "commitlog"]
+        before, begin = bytes(log.content), services.store.queue_entries("t", 0, 3, 1)[0][0]
+        log.content[begin + 4] ^= 1
+        services.store._commit_log.written_from = 1 << 30  # as after a restart
+        assert services.store.get("t", 0, 0, 5).damaged == (3,)
+        for forward, count in ((1_000, 1), (1_000, 1), (57_000, 1), (1_000, 1), (1_000, 2), (60_000, 3), (60_000, 3)):
+            await bench.tick(forward)
+            assert asked == [begin] * count
+        assert bytes(log.content) == before
+        assert services.store.get("t", 0, 0, 5).damaged == ()
+        counts = bench.scrubber.counts
+        assert (counts.passes, counts.damages, counts.records_healed) == (0, 1, 1)
+        assert not bench.scrubber._left
 
     asyncio.run(run())

@@ -6,9 +6,10 @@ Bodies are not checked here: consumers compare them with their checksums.
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from struct import Struct, error as StructError
+from typing import NamedTuple
 
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import Buffer
@@ -25,6 +26,7 @@ _MOST_SCANNED = 4 * 1024 * 1024
 """Bytes of the log that are searched for the record of one entry: some 10 ms."""
 _MOST_BACK = 256
 """Maximum number of entries before a wrong one that are searched for a correct one: a damaged page has 204."""
+_MOST_SUSPECTS = 100
 _MOST_KNOWN = 10_000
 """Maximum number of damaged records that are remembered, so that they are neither searched nor logged again."""
 
@@ -64,6 +66,13 @@ def all_fit(buffer: Buffer, places: Sequence[int], sizes: tuple[int, ...], queue
     )
 
 
+class Suspect(NamedTuple):
+    """Where a read has met damage: a record begins at ``start`` of the log, and the damage behind it at ``damage``."""
+
+    start: int
+    damage: int
+
+
 class EntryRepair:
     """Finds the records whose consume queue entries are wrong, and rewrites the entries.
 
@@ -74,6 +83,8 @@ class EntryRepair:
         self._log = log
         self._delays = delays
         self._known: OrderedDict[tuple[str, int, int], None] = OrderedDict()
+        self.suspects: deque[Suspect] = deque(maxlen=_MOST_SUSPECTS)
+        """Where reads have met damage, the latest last."""
 
     def record(self, queue: ConsumeQueue, offset: int) -> bytes | None:
         """Find the record of an offset whose entry is wrong; rewrite the entry and return the record.
@@ -94,6 +105,10 @@ class EntryRepair:
             return None
         self.rewrite(queue, found)
         return record
+
+    def forget(self, found: Found) -> None:
+        """Let reads look for a record that was damaged."""
+        self._known.pop((found.topic, found.queue_id, found.queue_offset), None)
 
     def rewrite(self, queue: ConsumeQueue, found: Found) -> None:
         """Rewrite the wrong entry of a record and log it."""
@@ -120,6 +135,8 @@ class EntryRepair:
         for found in scan:
             if found.queue_id == queue.queue_id and found.topic == queue.topic and found.queue_offset >= offset:
                 return found if found.queue_offset == offset else None
+        if scan.end < scan.until:
+            self.suspects.append(Suspect(start, scan.end))
         return None
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int | None:

@@ -3,21 +3,26 @@
 The log is checked in parts. For each part the caller loads the bytes into memory in a thread
 (:meth:`Scrub.begin`), runs :meth:`Scrub.records` in slices, loads the entries (:meth:`Scrub.entries`) and runs
 :meth:`Scrub.queues` in slices. Nothing here waits for a disk.
+
+The caller may fill the damaged parts (:meth:`Scrub.take_gaps`) with what a replica has (:meth:`Scrub.fill`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, Self
 
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Part, Residency
 from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.log.pieces import Piece, blank_piece, has_room, parse_piece
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
-from rocketmq_py.store.read.record_check import EntryRepair, fits
+from rocketmq_py.store.read.record_check import EntryRepair, Suspect, fits
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
 
 _log = logging.getLogger(__name__)
@@ -40,6 +45,22 @@ class Counts(NamedTuple):
     damages: int = 0
     entries_rebuilt: int = 0
     passes: int = 0
+    records_healed: int = 0
+
+
+class Gap(NamedTuple):
+    """A damaged part of the log, and offset and size of whole records near it.
+
+    The size is 0 where nothing is known to be whole.
+    """
+
+    begin: int
+    end: int
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+NOTHING = (0, 0)
 
 
 class Scrub:
@@ -48,13 +69,17 @@ class Scrub:
     :param whole_end: returns the offset after the last complete record that is written.
     :param find_queue: returns the consume queue of a topic and queue id, with all entries that can be read; None if
         there is none.
-    :param repair: rewrites wrong entries.
+    :param repair: rewrites wrong entries, and knows where reads have met damage.
+    :param flusher: syncs what :meth:`fill` writes.
+    :param known: begins of damages that were logged.
     """
 
     def __init__(
-        self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, repair: EntryRepair
-    ) -> None:
+        self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, repair: EntryRepair,
+        flusher: Flusher, known: dict[int, None] | None = None,
+    ) -> None:  # fmt: skip
         self._log = log
+        self._flusher = flusher
         self._whole_end = whole_end
         self._find_queue = find_queue
         self._repair = repair
@@ -62,9 +87,12 @@ class Scrub:
         self._part_bytes = PART_BYTES
         self._damaged_from: int | None = None
         self._reason = ""
-        self._known: dict[int, None] = {}
+        self._known: dict[int, None] = {} if known is None else known
         """Begins of damages that were logged, oldest first."""
         self._found: defaultdict[tuple[str, int], list[Found]] = defaultdict(list)
+        self._whole = NOTHING
+        """Offset and size of the record checked last."""
+        self._gaps: list[Gap] = []
         self.position = 0
         """Offset of the log up to which it is checked in this pass."""
         self.counts = Counts()
@@ -114,8 +142,12 @@ class Scrub:
 
     def _take(self, found: Found) -> None:
         self.position = found.physical_offset + found.size
+        self._whole = found.physical_offset, found.size
         counts = self.counts
         self.counts = counts._replace(records=counts.records + 1, bytes=counts.bytes + found.size)
+        self._will_check(found)
+
+    def _will_check(self, found: Found) -> None:
         if dispatch_fields.has_entry(found.sys_flag) and not dispatch_fields.is_inner_batch(found.sys_flag):
             self._found[found.topic, found.queue_id].append(found)
 
@@ -156,6 +188,7 @@ class Scrub:
     def _report(self, end: int) -> None:
         begin, self._damaged_from = self._damaged_from, None
         assert begin is not None
+        self._gaps.append(Gap(begin, end, self._whole, self._record_at(end)))
         if begin in self._known:
             return
         self._known[begin] = None
@@ -163,6 +196,77 @@ class Scrub:
             del self._known[next(iter(self._known))]
         self.counts = self.counts._replace(damages=self.counts.damages + 1)
         _log.warning("the commit log is damaged from %d to %d: %s", begin, end, self._reason)
+
+    def _record_at(self, offset: int) -> tuple[int, int]:
+        data = self._log.read(offset, SIZE_MAGIC.size)
+        return NOTHING if data is None else (offset, SIZE_MAGIC.unpack(data)[0])
+
+    # -- healing
+
+    @property
+    def is_in_damage(self) -> bool:
+        """True if the end of a damaged part is not found yet."""
+        return self._damaged_from is not None
+
+    @property
+    def has_suspects(self) -> bool:
+        """True if :meth:`take_suspects` has something to return."""
+        return bool(self._repair.suspects)
+
+    def take_suspects(self) -> list[Suspect]:
+        """Return where reads have met damage since the last call."""
+        suspects = list(dict.fromkeys(self._repair.suspects))
+        self._repair.suspects.clear()
+        return suspects
+
+    def at(self, offset: int) -> Self:
+        """Return a check of the log from an offset on, at which a record begins. It logs no damage again."""
+        other = type(self)(self._log, self._whole_end, self._find_queue, self._repair, self._flusher, self._known)
+        other.position = offset
+        return other
+
+    def add_counts(self, other: Self) -> None:
+        """Add the damages, rebuilt entries and healed records of another check to the counts of this one."""
+        more = other.counts
+        self.counts = self.counts._replace(
+            damages=self.counts.damages + more.damages,
+            entries_rebuilt=self.counts.entries_rebuilt + more.entries_rebuilt,
+            records_healed=self.counts.records_healed + more.records_healed,
+        )
+
+    def take_gaps(self) -> list[Gap]:
+        """Return the damaged parts whose ends were found since the last call."""
+        gaps, self._gaps = self._gaps, []
+        return gaps
+
+    def own(self, place: tuple[int, int]) -> bytes | None:
+        """Return the bytes of a whole record near a gap; None if the log no longer has it."""
+        return self._log.read(*place) if place[1] > 0 else None
+
+    def piece(self, at: int, end: int, data: bytes) -> Piece | None:
+        """Return what a replica has at an offset in a gap that goes on to ``end``; None if that does not fit."""
+        return blank_piece(self._log, at) if not has_room(self._log, at) else parse_piece(self._log, at, end, data)
+
+    def fill(self, pieces: Sequence[Piece]) -> None:
+        """Write pieces into the log; :meth:`queues` checks the entries of their records next.
+
+        :raises OSError: the disk is full or fails.
+        """
+        self._found.clear()
+        for piece in pieces:
+            self._write(piece)
+        if pieces:
+            self._flusher.request(0, partial(self._log.sync, pieces[0].begin, pieces[-1].end))
+
+    def _write(self, piece: Piece) -> None:
+        start = piece.begin - piece.begin % self._log.file_size
+        if start not in self._log.starts:
+            return  # expired meanwhile
+        self._log.file(start).write(piece.begin - start, piece.data)
+        if piece.found is not None:
+            self._repair.forget(piece.found)
+            self._will_check(piece.found)
+            self.counts = self.counts._replace(records_healed=self.counts.records_healed + 1)
 
     # -- consume queues
 

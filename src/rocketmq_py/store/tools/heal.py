@@ -12,20 +12,11 @@ from typing import NamedTuple
 
 from rocketmq_py.errors import StoreError
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.scan import SIZE_MAGIC, Damage, Found, parse_record
-from rocketmq_py.wire.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE
+from rocketmq_py.store.log.pieces import Piece, blank_piece, has_room, is_same, parse_piece
+from rocketmq_py.store.log.scan import Found
 
 Read = Callable[[int], bytes | None]
 """Returns what a replica has at an offset of its log: a record, or the blank record at the end of a file; or None."""
-
-
-class Piece(NamedTuple):
-    """A record that a replica has; ``found`` is None for the blank record, which goes on to the end of its file."""
-
-    begin: int
-    end: int
-    data: bytes
-    found: Found | None
 
 
 class Part(NamedTuple):
@@ -59,8 +50,7 @@ class Replica:
             piece, own = self._piece(begin, None), self._log.read(begin, size)
             if piece is None or piece.found is None or own is None:
                 continue
-            checked = -len(piece.found.properties) or None  # no checksum covers properties: damage can begin there
-            if piece.data[:checked] != own[:checked]:
+            if not is_same(piece, own):
                 raise StoreError(f"the replica has another record at {begin} of the commit log: it is of another log")
             found.append(begin)
         return found
@@ -83,25 +73,11 @@ class Replica:
             at = piece.end if piece is not None else min((start for start in starts if start > at), default=None)
 
     def _piece(self, at: int, end: int | None) -> Piece | None:
-        file_end = self._log.next_file(at)
         data = self._read(at) or b""
-        is_short = SIZE_MAGIC.size <= file_end - at < MIN_SIZE + SIZE_MAGIC.size
-        if is_short and (end is not None or self._read(file_end)):
-            data = SIZE_MAGIC.pack(file_end - at, MAGIC_BLANK)  # no record has room: brokers may not send the blank one
-        if len(data) < SIZE_MAGIC.size:
-            return None
-        size, magic = SIZE_MAGIC.unpack_from(data)
-        if magic == MAGIC_BLANK:
-            return Piece(at, file_end, data[: SIZE_MAGIC.size], None) if at + size == file_end else None
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < MIN_SIZE or size != len(data):
-            return None
-        if at + size > min(end or file_end, file_end - SIZE_MAGIC.size):
-            return None
-        try:
-            found = parse_record(data, 0, at)
-        except Damage:
-            return None
-        return Piece(at, at + size, data, found) if self._expects(found) else None
+        if not has_room(self._log, at) and (end is not None or self._read(self._log.next_file(at))):
+            return blank_piece(self._log, at)  # brokers may not send the blank record
+        piece = parse_piece(self._log, at, end, data)
+        return None if piece is None or (piece.found is not None and not self._expects(piece.found)) else piece
 
 
 def parts(pieces: Iterable[Piece]) -> Iterator[Part]:

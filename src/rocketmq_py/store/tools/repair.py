@@ -25,10 +25,11 @@ from rocketmq_py.store.fs.layout import StoreLayout, segment_name, segment_start
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.lost_parts import lost_parts
+from rocketmq_py.store.log.pieces import Piece
 from rocketmq_py.store.message_store import MessageStore
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.settings import StoreConfig
-from rocketmq_py.store.tools.heal import Part, Piece, Read, Replica
+from rocketmq_py.store.tools.heal import Part, Read, Replica
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.scanned_log import Gap, Key, Lost, Progress, ScannedLog, left, missing
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE, encode_record

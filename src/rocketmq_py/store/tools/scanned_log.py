@@ -9,8 +9,9 @@ from typing import NamedTuple
 from rocketmq_py.protocol.sys_flag import TRANSACTION_ROLLBACK
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.pieces import Piece
 from rocketmq_py.store.log.scan import Found, LogScan, next_record
-from rocketmq_py.store.tools.heal import Part, Piece, Replica, parts
+from rocketmq_py.store.tools.heal import Part, Replica, parts
 from rocketmq_py.store.tools.offline import OfflineStore
 
 Key = tuple[str, int]

@@ -10,7 +10,7 @@ import pytest
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.queue.consume_queue import unpack_entries
 from rocketmq_py.store.read import scrub as module
-from rocketmq_py.store.read.scrub import Counts, Scrub
+from rocketmq_py.store.read.scrub import NOTHING, Counts, Gap, Scrub
 from tests.unit.store.coldfs import ColdFileSystem
 from tests.unit.store.helpers import Stores, fill, record
 
@@ -190,3 +190,123 @@ def test_nothing_cold_is_read_by_the_checks(stores: Stores) -> None:
     counts = checked(store)
     assert counts.records == 60
     assert fs.cold_reads == []
+
+
+# -- healing
+
+
+def copy_of(stores: Stores) -> bytes:
+    """The whole log, as a replica has it."""
+    assert stores.fs is not None
+    paths = sorted(path for path in stores.fs.nodes if path.parent.name == "commitlog")
+    return b"".join(bytes(stores.fs.nodes[path].content) for path in paths)
+
+
+def record_of(replica: bytes, at: int) -> bytes:
+    return replica[at : at + int.from_bytes(replica[at : at + 4], "big")]
+
+
+def heal(store: MessageStore, subject: Scrub, replica: bytes) -> list[Gap]:
+    """Check the log, filling each gap from a replica; return the gaps."""
+    gaps: list[Gap] = []
+    while True:
+        part = subject.begin()
+        if part is not None:
+            store.load([part])
+            list(subject.records())
+            list(subject.queues())
+        for gap in subject.take_gaps():
+            gaps.append(gap)
+            pieces, at = [], gap.begin
+            while at < gap.end:
+                piece = subject.piece(at, gap.end, record_of(replica, at))
+                assert piece is not None
+                pieces.append(piece)
+                at = piece.end
+            assert at == gap.end
+            subject.fill(pieces)
+            list(subject.queues())
+        if part is None:
+            return gaps
+
+
+@pytest.mark.parametrize(("first", "size"), [(0, 1), (0, 300), (3, 1_500), (8, 6_000), (25, 1), (29, 200)])
+def test_a_gap_is_filled_with_what_a_replica_has(stores: Stores, first: int, size: int) -> None:
+    store = filled(stores)
+    begin, _ = places(store)[first]
+    end = min(begin + size, store.max_physical_offset)
+    replica = copy_of(stores)
+    for at in range(begin, end):
+        log_bytes(stores, at // 4096)[at % 4096] ^= 0x55
+    queue = store._queue("T", 0)
+    assert queue is not None
+    entries = queue.read(0, 30)
+    queue.replace_entry(4, 1 << 40, 77, 0)
+    subject = store.new_scrub()
+    gaps = heal(store, subject, replica)
+    assert queue.read(0, 30) == entries
+    whole = {place for queue_id in (0, 1) for place in places(store, queue_id)}
+    for at, length in whole:  # what follows a blank record is nothing
+        assert copy_of(stores)[at : at + length] == replica[at : at + length]
+    healed = sum(gap.begin <= at < gap.end for gap in gaps for queue_id in (0, 1) for at, _ in places(store, queue_id))
+    assert subject.counts.records_healed == healed > 0
+    assert subject.counts.damages == len(gaps)
+    for gap in gaps:
+        assert gap.begin <= begin < end or gap.begin < end
+        assert gap.after in whole or gap.after == NOTHING
+        assert gap.before in whole or (gap.before == NOTHING and gap.begin == 0)
+        assert subject.own(gap.before) == (record_of(replica, gap.before[0]) if gap.before != NOTHING else None)
+    again = store.new_scrub()
+    assert one_pass(store, again).damages == 0
+
+
+def test_what_was_filled_is_synced_and_served_again(stores: Stores) -> None:
+    store = filled(stores)
+    store.close()
+    store = stores.open()
+    replica = copy_of(stores)
+    at, _ = places(store)[5]
+    log_bytes(stores, at // 4096)[at % 4096 + 4] ^= 1
+    result = store.get("T", 0, 0, 30)
+    assert result.damaged == (5,)
+    subject = store.new_scrub()
+    assert subject.has_suspects
+    [suspect] = subject.take_suspects()
+    assert (suspect.damage, subject.has_suspects, subject.take_suspects()) == (at, False, [])
+    window = subject.at(suspect.start)
+    assert [gap.begin for gap in heal(store, window, replica)] == [at]
+    subject.add_counts(window)
+    assert subject.counts == Counts(damages=1, records_healed=1)
+    store._flusher.complete(0)
+    fs = stores.fs
+    assert fs is not None
+    [node] = [node for path, node in fs.nodes.items() if path.name == f"{at // 4096 * 4096:020d}"]
+    assert node.durable == bytes(node.content)
+    assert (store.get("T", 0, 0, 30).damaged, store.get("T", 0, 0, 30).count) == ((), 30)
+
+
+@pytest.mark.parametrize("change", [(0, 1), (4, 1), (28, 8), (90, 1)])
+def test_what_does_not_fit_into_a_gap_is_no_piece(stores: Stores, change: tuple[int, int]) -> None:
+    store = filled(stores)
+    at, size = places(store)[5]
+    subject, data = store.new_scrub(), bytearray(record_of(copy_of(stores), at))
+    assert subject.piece(at, at + size, bytes(data)) is not None
+    assert subject.piece(at, at + size - 1, bytes(data)) is None
+    assert subject.piece(at, at + size, bytes(data[:-1])) is None
+    assert subject.piece(at, at + size, b"") is None
+    assert subject.piece(at + 1, at + size + 1, bytes(data)) is None
+    position, mask = change
+    data[position] ^= mask
+    assert subject.piece(at, at + size, bytes(data)) is None
+
+
+def test_a_file_that_expired_is_not_filled(stores: Stores) -> None:
+    store = filled(stores)
+    at, size = places(store)[0]
+    subject = store.new_scrub()
+    piece = subject.piece(at, at + size, record_of(copy_of(stores), at))
+    assert piece is not None
+    store._commit_log.remove(0)
+    subject.fill([piece])
+    assert subject.counts.records_healed == 0
+    assert 0 not in store._commit_log.starts
