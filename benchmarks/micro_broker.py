@@ -12,20 +12,28 @@ import cProfile
 import pstats
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.services import Services
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.headers.pop import PopMessage
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.server import Peer
+from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.batch import encode_batch
-from rocketmq_py.wire.command import Command, encode_command
-from rocketmq_py.wire.frame import MAX_FRAME
+from rocketmq_py.wire.command import Command, decode_command, encode_command
+from rocketmq_py.wire.frame import MAX_FRAME, FrameDecoder
 
 TOPIC = "bench"
 QUEUES = 8
@@ -33,6 +41,10 @@ ROUNDS = 7
 LOG_SIZE = 512 << 20
 UNIQUE_KEY = "FD00000000000000000000000000000225594E0E2F2A67D409FF0000"
 PROPERTIES = f"UNIQ_KEY\x01{UNIQUE_KEY}\x02WAIT\x01true\x02TAGS\x01A\x02"
+
+
+Feed = Callable[[], object]
+"""Feeds the bytes of a read, or of two, to the broker."""
 
 
 def wall_clock() -> int:
@@ -52,22 +64,35 @@ class Bench:
     """A broker in a temporary directory."""
 
     def __init__(self, root: Path) -> None:
-        config = BrokerConfig(store_path_root_dir=str(root), long_polling_enable=False)
-        store = StoreConfig(mapped_file_size_commit_log=LOG_SIZE)
+        self._root = root
         touch(root / "commitlog" / f"{0:020d}", LOG_SIZE)
+        self.start()
+
+    def start(self) -> None:
+        """Open the store; again after ``services.close()``: what the earlier services wrote is then not recent."""
+        config = BrokerConfig(store_path_root_dir=str(self._root), long_polling_enable=False)
+        store = StoreConfig(mapped_file_size_commit_log=LOG_SIZE)
         self.services = Services(config, store, 10911, wall_clock, lambda _: None)
         self.services.open()
         self.peer = Peer(("127.0.0.1", 50_000), ("127.0.0.1", 10911))
         self.dispatcher = Dispatcher(
             self.services.router(), after_read=self.services.store.commit_pending, on_hold=self.services.keep_hold
         )
-
         self._decoder = self.dispatcher.frame_decoder(MAX_FRAME)
 
     def feed(self, data: bytes) -> int:
         """Handle the bytes of one socket read; return the number of bytes of the answers."""
-        served = self.dispatcher.serve(self.peer, self._decoder.feed(data))
-        return sum(map(len, served.output))
+        return sum(map(len, self.answers(data)))
+
+    def answers(self, data: bytes) -> list[Buffer]:
+        """As :meth:`feed`, but return the answers."""
+        output: list[Buffer] = []
+        items = self._decoder.feed(data)
+        while items:
+            served = self.dispatcher.serve(self.peer, items)
+            output += served.output
+            items = served.rest
+        return output
 
 
 def send(queue: int, size: int = 1024) -> Command:
@@ -87,49 +112,99 @@ def batch(queue: int, count: int = 32, size: int = 128) -> Command:
     return Command(RequestCode.SEND_BATCH_MESSAGE, 1, ext={**command.ext, "m": "true"}, body=body)
 
 
-def pull(queue: int, offset: int) -> Command:
-    """Return a pull of up to 32 messages."""
+def pull(queue: int, offset: int, count: int = 32) -> Command:
+    """Return a pull."""
     header = PullMessage(
-        consumer_group="bench-group", topic=TOPIC, queue_id=queue, queue_offset=offset, max_msg_nums=32, sys_flag=4,
+        consumer_group="bench-group", topic=TOPIC, queue_id=queue, queue_offset=offset, max_msg_nums=count, sys_flag=4,
         commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
     )  # fmt: skip
     return Command(RequestCode.PULL_MESSAGE, 1, ext=header.to_ext())
 
 
-def measure(what: str, messages: int, feeds: list[Callable[[], object]]) -> None:
-    """Print the CPU time of the best of several rounds.
+def pop(queue: int, group: str) -> Command:
+    """Return a pop of up to 32 messages."""
+    header = PopMessage(
+        consumer_group=group, topic=TOPIC, queue_id=queue, max_msg_nums=32, invisible_time=60_000, poll_time=0,
+        born_time=0, init_mode=0, exp_type="TAG", exp="*", order=False,
+    )  # fmt: skip
+    return Command(RequestCode.POP_MESSAGE, 1, ext=header.to_ext())
 
-    :param messages: number of messages that each feed handles.
-    :param feeds: calls that make up a round.
+
+def ack(queue: int, group: str, popped: dict[str, str]) -> Command:
+    """Return the ack of all messages of a pop of 32.
+
+    :param popped: header fields of the answer to the pop.
     """
-    best = float("inf")
-    for _ in range(ROUNDS):
-        start = time.thread_time()
-        for feed in feeds:
-            feed()
-        best = min(best, time.thread_time() - start)
-    total = best / len(feeds)
-    print(f"{what:<34} {total * 1e6:9.2f} us per read  {total * 1e6 / messages:7.3f} us per message")
+    one = BatchAck(
+        consumer_group=group, topic=TOPIC, retry="0", start_offset=int(popped["startOffsetInfo"].split(" ")[2]),
+        queue_id=queue, bits="/////w==", revive_queue_id=int(popped["reviveQid"]), pop_time=int(popped["popTime"]),
+        invisible_time=int(popped["invisibleTime"]),
+    )  # fmt: skip
+    body = msgspec.json.encode(BatchAckRequest(broker_name="broker-a", acks=[one]))
+    return Command(RequestCode.BATCH_ACK_MESSAGE, 2, body=body)
 
 
-def works(bench: Bench, repeat: int) -> list[tuple[str, int, list[Callable[[], object]]]]:
-    """Return what is measured: name, number of messages per read, and the calls that each handle one read."""
+def pop_and_ack(bench: Bench, group: str) -> None:
+    """Pop 32 messages of each queue but the first in one read, and acknowledge them in another one."""
+    queues = range(1, QUEUES)
+    output = bench.answers(b"".join(encode_command(pop(queue, group)) for queue in queues))
+    popped = [decode_command(frame).ext for frame in FrameDecoder(MAX_FRAME).feed(b"".join(output))]
+    acks = (encode_command(ack(queue, group, ext)) for queue, ext in zip(queues, popped, strict=True))
+    bench.feed(b"".join(acks))
+
+
+class Work(NamedTuple):
+    """What is measured.
+
+    :ivar messages: number of messages that each call handles.
+    :ivar rounds: the calls of each round.
+    """
+
+    what: str
+    messages: int
+    rounds: list[list[Feed]]
+
+
+def show(work: Work, profiled: str | None) -> None:
+    """Print the CPU time of the best round; if a word is to be profiled, a profile of the work that has it instead."""
+    if profiled is None:
+        best = min(map(_thread_seconds, work.rounds)) / len(work.rounds[0]) * 1e6
+        print(f"{work.what:<50} {best:9.2f} us per call  {best / work.messages:7.3f} us per message", flush=True)
+    elif profiled in work.what:
+        profile = cProfile.Profile(time.thread_time)
+        for feeds in work.rounds:
+            profile.runcall(_thread_seconds, feeds)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+
+
+def _thread_seconds(feeds: list[Feed]) -> float:
+    start = time.thread_time()
+    for feed in feeds:
+        feed()
+    return time.thread_time() - start
+
+
+def sends(bench: Bench, repeat: int) -> list[Work]:
+    """Return what is measured of sends."""
     one = encode_command(send(0))
     many = b"".join(encode_command(send(i)) for i in range(64))
     batched = encode_command(batch(0))
-    bench.feed(one)
-
-    def pulls() -> list[Callable[[], object]]:
-        ends = [bench.services.store.queue_range(TOPIC, queue)[1] for queue in range(QUEUES)]
-        depth = min(repeat * 4, *(end // 32 for end in ends[1:]))
-        frames = [encode_command(pull(q, i * 32)) for i in range(depth) for q in range(1, QUEUES)]
-        return [lambda frame=frame: bench.feed(frame) for frame in frames]
-
     return [
-        ("send 1 KiB, one per read", 1, [lambda: bench.feed(one)] * repeat * 16),
-        ("send 1 KiB, 64 per read", 64, [lambda: bench.feed(many)] * repeat),
-        ("batch of 32 x 128 B", 32, [lambda: bench.feed(batched)] * repeat),
-        ("pull of 32 x 1 KiB, 8 queues", 32, pulls()),
+        Work("send 1 KiB, one per read", 1, [[lambda: bench.feed(one)] * repeat * 16] * ROUNDS),
+        Work("send 1 KiB, 64 per read", 64, [[lambda: bench.feed(many)] * repeat] * ROUNDS),
+        Work("batch of 32 x 128 B", 32, [[lambda: bench.feed(batched)] * repeat] * ROUNDS),
+    ]
+
+
+def reads(bench: Bench, depth: int, when: str) -> list[Work]:
+    """Return what is measured of pulls and pops of ``depth`` times 32 messages of each queue but the first."""
+    places = [(queue, i * 32) for i in range(depth) for queue in range(1, QUEUES)]
+    pulls = [partial(bench.feed, encode_command(pull(queue, offset))) for queue, offset in places]
+    groups = [f"pops-{uuid.uuid4().hex[:8]}" for _ in range(ROUNDS)]
+    pops = [[partial(pop_and_ack, bench, group)] * depth for group in groups]
+    return [
+        Work(f"pull of 32 x 1 KiB, {when}", 32, [pulls] * ROUNDS),
+        Work(f"7 pops of 32 x 1 KiB and 7 acks, {when}", 7 * 32, pops),
     ]
 
 
@@ -139,17 +214,17 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=100, help="reads of 64 sends per round")
     parser.add_argument("--profile", metavar="WORD", help="profile the work whose name contains this instead")
     options = parser.parse_args()
+    depth = max(1, options.repeat // 4)
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(Path(directory))
-        for _ in range(options.repeat):
+        for _ in range(4 * depth):
             bench.feed(b"".join(encode_command(send(i)) for i in range(64)))
-        for what, messages, feeds in works(bench, options.repeat):
-            if not options.profile:
-                measure(what, messages, feeds)
-            elif options.profile in what:
-                profile = cProfile.Profile()
-                profile.runcall(lambda feeds=feeds: [feed() for feed in feeds])
-                pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+        for work in [*sends(bench, options.repeat), *reads(bench, depth, "written recently")]:
+            show(work, options.profile)
+        bench.services.close()
+        bench.start()
+        for work in reads(bench, depth, "after a restart"):
+            show(work, options.profile)
         bench.services.close()
 
 

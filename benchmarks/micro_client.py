@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from rocketmq_py.accelerator import Accelerator, installed
+from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
 from rocketmq_py.arrow.decode import COLUMNS, Decoder
 from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
@@ -27,7 +28,6 @@ PULLED = 32
 ROUNDS = 200
 SPARK_ROWS = 4096
 BATCH_BODY = 128
-_SPARK_COLUMNS = [name for name in COLUMNS if not name.startswith("_")]
 
 Work = Callable[[], object]
 
@@ -52,8 +52,8 @@ def pulls(native: Accelerator | None, size: int, *, check_crc: bool) -> Work:
 
 
 def columns(native: Accelerator | None, size: int, *, check_crc: bool) -> Work:
-    """Rows of a Spark read with all columns."""
-    schema = pa.schema([pa.field(name, COLUMNS[name].kind) for name in _SPARK_COLUMNS])
+    """Rows of a Spark read that names no columns."""
+    schema = pa.schema([pa.field(name, COLUMNS[name].kind) for name in DEFAULT_COLUMNS])
     choice = DecoderChoice.NUMPY if native is None else DecoderChoice.COMPILED
     decoder = Decoder(schema, QUEUE.broker_name, check_crc=check_crc, choice=choice)
     chunks = [FetchedChunk(records(SPARK_ROWS, size), 0, SPARK_ROWS)]

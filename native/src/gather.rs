@@ -5,6 +5,32 @@
 use std::ops::Range;
 
 const ENTRY: usize = 20;
+/// Bytes of a record up to the end of its queue offset.
+pub const HEAD: usize = 28;
+
+/// What the first fields of a record must be: `size 4 | magic 4 | CRC 4 | queue id 4 | flag 4 | queue offset 8`.
+#[derive(Clone, Copy)]
+pub struct Expected {
+    pub magic: i32,
+    pub queue_id: i32,
+    /// Of the first record; each of the others has the one after the record before it.
+    pub offset: i64,
+}
+
+impl Expected {
+    /// Whether a record of `size` bytes, the `number`th from the first, begins with `head`.
+    pub fn fits(&self, number: usize, size: usize, head: &[u8; HEAD]) -> bool {
+        let int = |at: usize| i32::from_be_bytes(head[at..at + 4].try_into().expect("4 bytes"));
+        let offset = i64::from_be_bytes(head[20..28].try_into().expect("8 bytes"));
+        usize::try_from(int(0)) == Ok(size)
+            && int(4) == self.magic
+            && int(12) == self.queue_id
+            && i64::try_from(number)
+                .ok()
+                .and_then(|n| self.offset.checked_add(n))
+                == Some(offset)
+    }
+}
 
 /// Where the records of the leading entries are in the file: ascending, apart from each other or next to each other.
 pub struct Places {
@@ -75,6 +101,40 @@ mod tests {
         assert_eq!(parts(&places, 0), Some(vec![0..10]));
         let found = Places::of(&entries(&places), 1000, 100, 90).unwrap();
         assert_eq!((found.total, found.span()), (90, 0..100));
+    }
+
+    #[test]
+    fn a_record_fits_if_all_four_fields_do() {
+        let expected = Expected {
+            magic: -7,
+            queue_id: 3,
+            offset: 40,
+        };
+        let head = |size: i32, magic: i32, queue_id: i32, offset: i64| -> [u8; HEAD] {
+            let fields = [size, magic, 99, queue_id, 98]
+                .map(i32::to_be_bytes)
+                .concat();
+            [&fields[..], &offset.to_be_bytes()]
+                .concat()
+                .try_into()
+                .unwrap()
+        };
+        assert!(expected.fits(0, 100, &head(100, -7, 3, 40)));
+        assert!(expected.fits(2, 100, &head(100, -7, 3, 42)));
+        for odd in [
+            head(101, -7, 3, 40),
+            head(-100, -7, 3, 40),
+            head(100, 7, 3, 40),
+            head(100, -7, 4, 40),
+        ] {
+            assert!(!expected.fits(0, 100, &odd));
+        }
+        assert!(!expected.fits(1, 100, &head(100, -7, 3, 40)));
+        let last = Expected {
+            offset: i64::MAX,
+            ..expected
+        };
+        assert!(!last.fits(1, 100, &head(100, -7, 3, i64::MIN)));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
-use crate::gather::Places;
+use crate::gather::{Expected, HEAD, Places};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
@@ -22,7 +22,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 4;
+const FORMAT: i32 = 5;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -745,13 +745,14 @@ fn copied_parts<'py>(
 
 /// Copy the records of entries of a consume queue from a log file; see ``rocketmq_py.accelerator``.
 #[pyfunction]
-#[pyo3(signature = (buffer, base, entries, most, /))]
+#[pyo3(signature = (buffer, base, entries, most, expected, /))]
 fn gather<'py>(
     py: Python<'py>,
     buffer: &Bound<'py, PyAny>,
     base: i64,
     entries: &Bound<'py, PyBytes>,
     most: i64,
+    expected: Option<(i32, i32, i64)>,
 ) -> PyResult<Option<Gathered<'py>>> {
     calm(|| {
         let buffer = PyBuffer::<u8>::get(buffer)?;
@@ -768,8 +769,52 @@ fn gather<'py>(
         } else {
             Some(copied_parts(py, &buffer, &found.parts, found.total)?)
         };
+        if let Some((magic, queue_id, offset)) = expected {
+            let expected = Expected {
+                magic,
+                queue_id,
+                offset,
+            };
+            if !all_fit(py, &buffer, &found, body.as_ref(), expected)? {
+                return Ok(None);
+            }
+        }
         Ok(Some((count, span.start, span.end, body)))
     })
+}
+
+/// Whether all records begin with the fields expected; `body` has copies of them, None if they are only in the buffer.
+fn all_fit<'py>(
+    py: Python<'py>,
+    buffer: &PyBuffer<u8>,
+    found: &Places,
+    body: Option<&Bound<'py, PyBytes>>,
+    expected: Expected,
+) -> PyResult<bool> {
+    if found.parts.iter().any(|part| part.len() < HEAD) {
+        return Ok(false);
+    }
+    let heads;
+    let (bytes, in_body) = match body {
+        Some(body) => (body.as_bytes(), true),
+        None => {
+            let parts = found.parts.iter();
+            let parts: Vec<_> = parts.map(|part| part.start..part.start + HEAD).collect();
+            heads = copied_parts(py, buffer, &parts, parts.len() * HEAD)?;
+            (heads.as_bytes(), false)
+        }
+    };
+    let mut at = 0;
+    for (number, part) in found.parts.iter().enumerate() {
+        let Some(head) = bytes[at..].first_chunk::<HEAD>() else {
+            return Ok(false);
+        };
+        if !expected.fits(number, part.len(), head) {
+            return Ok(false);
+        }
+        at += if in_body { part.len() } else { HEAD };
+    }
+    Ok(true)
 }
 
 // -- the index

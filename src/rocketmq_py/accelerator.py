@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 4
+FORMAT = 5
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -214,14 +214,17 @@ class Accelerator(Protocol):
         """Encode entries of an index file, like :func:`rocketmq_py.store.index.index_file.encode_entries`."""
         ...
 
-    def gather(self, buffer: Any, base: int, entries: bytes, most: int, /) -> tuple[int, int, int, bytes | None] | None:
+    def gather(
+        self, buffer: Any, base: int, entries: bytes, most: int, expected: tuple[int, int, int] | None, /
+    ) -> tuple[int, int, int, bytes | None] | None:
         """Copy the records of the leading entries of a consume queue, at most ``most`` bytes, but at least one record.
 
         :param buffer: the mapped log file. :param base: offset in the log at which it begins.
         :param entries: raw entries of a consume queue.
+        :param expected: magic and queue id of the records, and queue offset of the first; None: they are not checked.
         :returns: number of records; positions in the file of the first record and after the last one; the records, None
             if they lie next to each other there. None instead if there is no entry, or if one of these records is
-            empty, not in the file, or not behind the one before it.
+            empty, not in the file, not behind the one before it, or not as expected.
         """
         ...
 

@@ -64,13 +64,47 @@ LIMITS = st.one_of(st.integers(-1, 600), st.just(2**63 - 1))
 @settings(max_examples=examples(1000))
 def test_records_are_copied_up_to_so_many_bytes(places: list[Place], most: int, rest: bytes) -> None:
     entries = b"".join(ENTRY.pack(BASE + at, size, 7) for at, size in places) + rest
-    assert accelerator().gather(FILE, BASE, entries, most) == expected(places, most)
+    assert accelerator().gather(FILE, BASE, entries, most, None) == expected(places, most)
 
 
-@given(INT64, st.lists(st.tuples(INT64, st.integers(-(2**31), 2**31 - 1)), max_size=4), INT64)
-def test_whatever_the_numbers_are(base: int, places: list[Place], most: int) -> None:
+HEAD = Struct(">iiiiiq")
+INT32 = st.integers(-(2**31), 2**31 - 1)
+ODD_FIELDS = st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1]), min_size=4, max_size=4)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 0, 40]), st.sampled_from([27, 28, 28, 60]), ODD_FIELDS), max_size=5),
+    LIMITS, INT32, INT32, st.sampled_from([0, 7, 2**63 - 2]),
+)  # fmt: skip
+@settings(max_examples=examples(1000))
+def test_records_that_do_not_fit_are_not_copied(
+    parts: list[tuple[int, int, list[int]]], most: int, magic: int, queue_id: int, offset: int
+) -> None:
+    file, places, fit = bytearray(), list[Place](), list[bool]()
+    for number, (gap, size, odd) in enumerate(parts):
+        wanted = (size, magic, queue_id, offset + number)
+        found = [field + more for field, more in zip(wanted, odd, strict=True)]
+        if not all(-(2**31) <= field < 2**31 for field in found[:3]) or not found[3] < 2**63:
+            found = [0, 0, 0, 0]
+        file += bytes(gap)
+        places.append((len(file), size))
+        file += (HEAD.pack(found[0], found[1], 99, found[2], 98, found[3]) + bytes(40))[:size]
+        fit.append(tuple(found) == wanted and size >= HEAD.size)
+    file += bytes(HEAD.size)
+    entries = b"".join(ENTRY.pack(BASE + at, size, 7) for at, size in places)
+    unchecked = accelerator().gather(bytes(file), BASE, entries, most, None)
+    checked = accelerator().gather(bytes(file), BASE, entries, most, (magic, queue_id, offset))
+    assert checked == (unchecked if unchecked is not None and all(fit[: unchecked[0]]) else None)
+
+
+@given(
+    INT64, st.lists(st.tuples(INT64, INT32), max_size=4), INT64, st.one_of(st.none(), st.tuples(INT32, INT32, INT64))
+)
+def test_whatever_the_numbers_are(
+    base: int, places: list[Place], most: int, first: tuple[int, int, int] | None
+) -> None:
     entries = b"".join(ENTRY.pack(at, size, 0) for at, size in places)
-    found = accelerator().gather(FILE, base, entries, most)
+    found = accelerator().gather(FILE, base, entries, most, first)
     if found is not None:
         count, begin, end, body = found
         assert 0 < count <= len(places)
@@ -83,7 +117,7 @@ def test_a_mapped_file_can_be_closed_after_it() -> None:
         mapped[100:105] = b"first"
         mapped[200:206] = b"second"
         entries = ENTRY.pack(100, 5, 0) + ENTRY.pack(200, 6, 0)
-        assert accelerator().gather(mapped, 0, entries, 100) == (2, 100, 206, b"firstsecond")
+        assert accelerator().gather(mapped, 0, entries, 100, None) == (2, 100, 206, b"firstsecond")
     assert mapped.closed
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rocketmq_py.store.fs import mapped_pages
 from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
 
 if sys.platform == "win32":
@@ -45,6 +46,7 @@ class OsFile:
         self.size = size
         self._fd = os.open(path, flags, 0o644)
         self._map: mmap.mmap | None = None
+        self._address = 0  # of the mapping; 0 if it is not known
         self._seek_lock = threading.Lock()
         try:
             self._fit()
@@ -60,6 +62,7 @@ class OsFile:
     def buffer(self) -> mmap.mmap:
         if self._map is None:
             self._map = mmap.mmap(self._fd, self.size)
+            self._address = mapped_pages.address_of(self._map) if mapped_pages.CAN_TELL else 0
         return self._map
 
     def read(self, position: int, length: int) -> bytes:
@@ -73,6 +76,10 @@ class OsFile:
         if not _CAN_TRY:
             return False
         end = min(position + length, self.size)
+        if self._address and position < end:
+            resident = mapped_pages.are_resident(self._address + position, end - position)
+            if resident is not None:
+                return resident
         try:
             while position < end:
                 room = memoryview(_SCRATCH)[: end - position]
@@ -126,7 +133,7 @@ class OsFile:
             # A response being sent may hold a view; the mapping is released with its last view.
             with contextlib.suppress(BufferError):
                 self._map.close()
-            self._map = None
+            self._map, self._address = None, 0
 
     def close(self) -> None:
         self._unmap()

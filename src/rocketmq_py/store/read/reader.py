@@ -55,6 +55,11 @@ entries are read in turn.
 _CHECKED, _CHECKED_BYTES = 512, 1024 * 1024
 """Maximum number of records, and of their bytes, that are loaded from disk for one read with a filter."""
 
+_GAP, _MOST_TOGETHER = 16 * 1024, 16 * 1024 * 1024
+"""Records of one read whose distances are at most so many bytes on average, and all together, are asked for and loaded
+together: one question to the system takes less time than one for each record.
+"""
+
 E = TypeVar("E", tuple[int, int, int], BatchUnit)
 
 Accepts = Callable[[int], bool]
@@ -147,9 +152,10 @@ class Reader:
         raw = queue.read(offset, count)
         if not raw or count < 1:
             return None
-        result = None if self._gather is None else self._gathered(queue, offset, raw, most, accepts, allow_view)
-        if result is not None:
-            return result
+        if self._gather is not None:
+            result = self._gathered(queue, offset, raw, most, accepts, allow_view, residency)
+            if result is not None:
+                return result
         chosen = self._chosen(queue, offset, raw, count, most, max_count, accepts)
         return None if chosen is None else self._get_chosen(queue, offset, chosen, allow_view, residency)
 
@@ -181,11 +187,12 @@ class Reader:
         return GetResult(GetStatus.FOUND, body, len(sizes), offset + seen, queue.min_offset, queue.max_offset)
 
     def _gathered(
-        self, queue: ConsumeQueue, offset: int, raw: bytes, most: int, accepts: Accepts | None, allow_view: bool
-    ) -> GetResult | None:
+        self, queue: ConsumeQueue, offset: int, raw: bytes, most: int, accepts: Accepts | None, allow_view: bool,
+        residency: Residency | None,
+    ) -> GetResult | None:  # fmt: skip
         """Read the records of raw entries with the accelerator.
 
-        None without it, and unless all records match, are in one file and were written recently by this process.
+        None without it, and unless all records match, are in one file near the end of the log, and fit their entries.
 
         :param raw: the entries from ``offset`` on. :param most: maximum number of bytes of more than one record.
         """
@@ -193,16 +200,32 @@ class Reader:
         first = int.from_bytes(raw[:8], "big", signed=True)
         base = first - first % log.file_size
         buffer = log.buffers.get(base)
-        if gather is None or buffer is None or first < log.hot_from or log.end - first > self._near:
+        if gather is None or buffer is None or log.end - first > self._near:
             return None
         if accepts is not None and not all(map(accepts, columns(raw)[2])):
             return None
-        found = gather(buffer, base, raw, most)
+        expected = None
+        if first < log.hot_from:
+            if residency is not None:
+                self._check_leading(raw, most, residency)
+            expected = (queue.magic, queue.queue_id, offset)
+        found = gather(buffer, base, raw, most, expected)
         if found is None:
             return None
         count, begin, end, copied = found
         body = _part(buffer, begin, end, allow_view) if copied is None else copied
         return GetResult(GetStatus.FOUND, body, count, offset + count, queue.min_offset, queue.max_offset)
+
+    def _check_leading(self, raw: bytes, most: int, residency: Residency) -> None:
+        """Check that the records of the leading entries are in main memory: of ``most`` bytes, and at least one.
+
+        :raises NotInMemory: they are not.
+        """
+        starts, sizes, _ = columns(raw)
+        if sum(sizes) > most:
+            fitting = _fitting(sizes, most)
+            starts, sizes = starts[:fitting], sizes[:fitting]
+        self._check(starts, sizes, residency)
 
     def _chosen(
         self, queue: ConsumeQueue, offset: int, raw: bytes, count: int, most: int, max_count: int,
@@ -223,7 +246,7 @@ class Reader:
             return _matching(queue.read(offset, scanned), scanned, queue.max_offset - offset, accepts, count, most)
         if sum(sizes) <= most:
             return _Chosen(starts, sizes, len(sizes))
-        fitting = max(bisect_right(list(accumulate(sizes)), most), 1)
+        fitting = _fitting(sizes, most)
         return _Chosen(starts[:fitting], sizes[:fitting], fitting)
 
     def _get_some(
@@ -415,15 +438,16 @@ class Reader:
         residency.check()
 
     def _check(self, starts: Sequence[int], sizes: Sequence[int], residency: Residency) -> None:
-        """Check that records are in main memory.
+        """Check that records are in main memory; records that are not far apart together with what is between them.
 
         :raises NotInMemory: they are not.
         """
-        total = sum(sizes)
-        if starts[-1] + sizes[-1] - starts[0] == total:
-            self._log.needs(starts[0], total, residency)
+        log, begin, end = self._log, starts[0], starts[-1] + sizes[-1]
+        is_near = end - begin <= min(sum(sizes) + _GAP * len(sizes), _MOST_TOGETHER)
+        if is_near and begin == min(starts) and starts[-1] == max(starts):  # entries can be damaged
+            log.needs(begin, min(end, log.hot_from) - begin, residency)
         else:
-            self._log.needs_all(starts, sizes, residency)
+            log.needs_all(starts, sizes, residency)
         residency.check()
 
     def _checked(
@@ -667,6 +691,11 @@ def _matching(raw: bytes, scanned: int, there: int, accepts: Accepts, count: int
     if sum(chosen) + max(sizes[:seen]) > most:
         return None
     return _Chosen(tuple([starts[at] for at in kept]), chosen, seen)
+
+
+def _fitting(sizes: Sequence[int], most: int) -> int:
+    """Return how many of the leading records have at most ``most`` bytes together; at least 1."""
+    return max(bisect_right(list(accumulate(sizes)), most), 1)
 
 
 def _part(buffer: Buffer, begin: int, end: int, allow_view: bool) -> bytes | memoryview:

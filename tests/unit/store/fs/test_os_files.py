@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import errno
+import mmap
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from rocketmq_py.errors import ConfigError, NameIllegal, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
-from rocketmq_py.store.fs import os_files, readonly
+from rocketmq_py.store.fs import mapped_pages, os_files, readonly
 from rocketmq_py.store.fs.filesystem import InnerFolder
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
@@ -332,6 +333,53 @@ def test_what_is_in_memory_is_asked_of_the_system(fs, tmp_path, monkeypatch):
     assert large.is_resident(0, 300_000)
     assert [call[:2] for call in asked] == [(0, 262_144), (262_144, 37_856)]
     large.close()
+
+
+@pytest.mark.skipif(not mapped_pages.CAN_TELL, reason="the platform does not tell")
+def test_the_pages_of_a_mapped_file_are_asked_about_in_one_call(fs, tmp_path, monkeypatch):
+    page = mmap.PAGESIZE
+    file = fs.open(tmp_path / "x", 3 * page + 100)
+    base = mapped_pages.address_of(file.buffer)
+    asked: list[tuple[int, int]] = []
+    answers: list[bytes | int] = []
+
+    def ask(address, length, _):
+        asked.append(((address - base) // page, length // page))
+        assert not (address - base) % page
+        answer = answers.pop(0)
+        if isinstance(answer, int):
+            return answer
+        mapped_pages._pages[: len(answer)] = answer
+        return 0
+
+    monkeypatch.setattr(mapped_pages, "_ask", ask)
+    monkeypatch.setattr(mapped_pages, "_AT_ONCE", 2)
+    cases = [
+        ((page - 1, 1), [b"\1\0"], True, [(0, 1)]),
+        ((page, 1), [b"\1\0"], True, [(1, 1)]),
+        ((page - 1, 2), [b"\1\0"], False, [(0, 2)]),
+        ((page - 1, 2), [b"\1\1"], True, [(0, 2)]),
+        ((10, 9 * page), [b"\1\1", b"\1\0"], False, [(0, 2), (2, 2)]),
+        ((10, 9 * page), [b"\1\1", b"\1\1"], True, [(0, 2), (2, 2)]),
+        ((10, 9 * page), [b"\0\1"], False, [(0, 2)]),
+        ((3 * page + 100, 5), [], True, []),
+    ]
+    for place, system, resident, calls in cases:
+        asked.clear()
+        answers[:] = system
+        assert file.is_resident(*place) is resident
+        assert asked == calls
+        assert not answers
+    answers[:] = [-1]
+    read: list[int] = []
+    monkeypatch.setattr(os_files.os, "preadv", lambda *_: read.append(1) or 0)
+    assert not file.is_resident(0, 10), "the system does not answer: the file is asked by reading"
+    assert read == [1]
+    file.erase(10)
+    assert not file.is_resident(0, 10), "no longer mapped"
+    assert read == [1, 1]
+    assert not answers
+    file.close()
 
 
 def test_a_part_of_a_file_is_loaded(fs, tmp_path, monkeypatch):

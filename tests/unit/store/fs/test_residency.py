@@ -149,11 +149,14 @@ def test_whatever_is_in_memory_the_read_is_the_same(tmp_path_factory, data: st.D
 
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform does not tell")
-def test_the_system_tells_what_is_in_memory_and_loads_the_rest(tmp_path) -> None:
+@pytest.mark.parametrize("is_mapped", [False, True])
+def test_the_system_tells_what_is_in_memory_and_loads_the_rest(tmp_path, is_mapped) -> None:
     fs, path, size = OsFileSystem(), tmp_path / "file", 1 << 20
     file = fs.open(path, size)
     file.write(0, os.urandom(size))
     file.sync()
+    if is_mapped:
+        assert len(file.buffer) == size
     if not file.is_resident(0, size):
         pytest.skip("the file system does not tell")
     os.posix_fadvise(file._fd, 0, size, os.POSIX_FADV_DONTNEED)

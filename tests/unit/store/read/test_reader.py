@@ -15,6 +15,7 @@ from rocketmq_py.store.read import reader
 from rocketmq_py.store.read.reader import MAX_PULL_SIZE, Reader, machine_memory
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records
+from tests.accelerated import accelerator, needs_accelerator
 from tests.examples import examples
 from tests.unit.store.helpers import NOW, SMALL, Stores, fill, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -547,8 +548,8 @@ def test_the_parts_that_a_read_needs(stores):
     queue_path = next(path for path in stores.fs.nodes if "consumequeue" in path.parts and "0" in path.parts)
     for page in range(100):
         stores.fs.resident.add((queue_path, page))
-    assert needed(get) == [("log", 2 * size * n, size) for n in (5, 6, 7)]
-    assert needed(lambda residency: get(residency, 9)) == [("log", 2 * size * n, size) for n in (5, 6, 7, 8)], "bytes"
+    assert needed(get) == [("log", 10 * size, 5 * size)], "with what is between them"
+    assert needed(lambda residency: get(residency, 9)) == [("log", 10 * size, 7 * size)], "bytes"
     odd = {"accepts": lambda code: code % 8 == 1}
     assert needed(lambda residency: get(residency, 2, **odd)) == [("log", 2 * size * n, size) for n in (9, 17)]
     filtered = {"message_filter": lambda _: True}
@@ -558,6 +559,56 @@ def test_the_parts_that_a_read_needs(stores):
         ("log", size, 5),
     ]
     assert needed(lambda residency: reader.store_time(queue, 7, residency)) == [("log", 14 * size, 76)]
+
+
+def test_records_are_asked_for_together_if_they_are_not_far_apart(stores, monkeypatch):
+    store, size = alike(stores, 60)
+    store.close()
+    store = stores.open(WIDE)
+    stores.fs.resident = set()
+    store._commit_log.written_from = 100 * size
+    made = reader_of(store)
+
+    def parts(*numbers, sizes=None):
+        starts = [number * size for number in numbers]
+        return needed(lambda residency: made._check(starts, sizes or [size] * len(starts), residency))
+
+    def apart(*numbers):
+        return [("log", number * size, size) for number in numbers]
+
+    monkeypatch.setattr(reader, "_GAP", 3 * size)
+    assert parts(1, 2, 12) == [("log", size, 12 * size)], "three gaps of three on average"
+    assert parts(1, 2, 13) == apart(1, 2, 13)
+    assert parts(1, 5, 3) == apart(1, 5, 3), "an entry is wrong"
+    assert parts(3, 1, 5) == apart(3, 1, 5), "an entry is wrong"
+    monkeypatch.setattr(reader, "_MOST_TOGETHER", 5 * size)
+    assert parts(1, 5) == [("log", size, 5 * size)]
+    assert parts(1, 6) == apart(1, 6)
+    store._commit_log.written_from = 3 * size
+    assert parts(1, 4) == [("log", size, 2 * size)], "this process wrote the rest"
+    assert parts(1, 9) == apart(1), "this process wrote the other"
+
+
+@needs_accelerator
+def test_the_accelerator_reads_old_records_and_checks_that_they_fit(stores, monkeypatch):
+    store, size = alike(stores, 60)
+    store.close()
+    store = stores.open(WIDE)
+    queue, log = store._queues.by_key["T", 0], store._commit_log
+    log.buffer(0)
+    expected = reader_of(store).get(queue, 5, 4, None, None, None)
+    made = Reader(WIDE, log, store._index, 1 << 40, accelerator())
+    monkeypatch.setattr(made, "_get_chosen", None)  # the way of Python
+    assert made.get(queue, 5, 4, None, None, None) == expected
+    stores.fs.resident = set()
+    raw = queue.read(5, 4)
+    assert needed(lambda residency: made._gathered(queue, 5, raw, 4 * size, None, False, residency)) == [
+        ("log", 10 * size, 7 * size)
+    ]
+    for most, count in [(3 * size, 3), (3 * size - 1, 2), (1, 1)]:
+        needs = needed(lambda residency, most=most: made._gathered(queue, 5, raw, most, None, False, residency))
+        assert needs == [("log", 10 * size, (2 * count - 1) * size)]
+    assert made._gathered(queue, 6, raw, 4 * size, None, False, None) is None, "of other offsets"
 
 
 def test_adjacent_records_are_one_part(stores):
