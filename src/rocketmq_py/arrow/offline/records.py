@@ -90,7 +90,7 @@ def joined(data: bytes, entries: Entries, accelerator: Accelerator | None) -> by
         return data
     base = int(entries.physical[0])
     if accelerator is not None:
-        found = accelerator.gather(data, base, encoded(entries), len(data))
+        found = accelerator.gather(data, base, encoded(entries), len(data), None)
         if found is not None and found[0] == len(entries.sizes) and found[3] is not None:
             return found[3]
     places = zip((entries.physical - base).tolist(), entries.sizes.tolist(), strict=True)
