@@ -21,6 +21,7 @@ from rocketmq_py.errors import RocketMQError
 
 VERBS = {
     "access": "access",
+    "archive": "archive.archive",
     "broker": "broker.commands",
     "cluster": "cluster",
     "console": "console",
@@ -33,6 +34,7 @@ VERBS = {
     "message": "message.commands",
     "namesrv": "server.namesrv",
     "plan": "plan",
+    "replay": "archive.replay",
     "serve": "server.serve",
     "spark": "spark",
     "store": "store",

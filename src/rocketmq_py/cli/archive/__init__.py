@@ -1,0 +1,1 @@
+"""``rocketmq archive`` and ``rocketmq replay``: topics as Parquet files, and back into topics."""
