@@ -84,12 +84,14 @@ class Generator:
     def drive(
         self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),
         until: int | None = None, group: str | None = None, verify: bool = False, seconds: float | None = None,
+        rate: int | None = None,
     ) -> Driven:  # fmt: skip
         """Send ``count`` requests to one broker or spread over several; see ``rocketmq-load --help``.
 
         :param addresses: ``host:port``, or ``name@host:port`` of a broker that is not broker-a.
         :param pids: processes of servers whose CPU time is measured.
         :param until: offset at which pulls of a queue start again from its begin.
+        :param rate: requests per second, as of :meth:`steadily`; None for as many as the broker answers.
         :raises BenchError: an answer is missing, duplicate, not a success, or has other messages than requested.
         """
         where = [addresses] if isinstance(addresses, str) else addresses
@@ -98,6 +100,7 @@ class Generator:
         command += ["--until", str(until)] if until is not None else []
         command += ["--group", group] if group is not None else []
         command += ["--seconds", str(seconds)] if seconds is not None else []
+        command += ["--rate", str(rate)] if rate is not None else []
         command += ["--verify"] if verify else []
         limit = _RUN_SECONDS + (seconds or 0.0)
         try:
