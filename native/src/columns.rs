@@ -83,9 +83,13 @@ pub enum Column<B> {
     Maps(B, Texts<B>, Texts<B>),
 }
 
+/// The pull bodies of one queue in order, and the queue offsets wanted: the first, and the one after the last.
+pub type Wanted<'a> = (Vec<&'a [u8]>, i64, i64);
+
 /// The records in some pull bodies, with the properties that the requested columns need.
 pub struct Rows<'a> {
     records: Vec<Record<'a>>,
+    counts: Vec<usize>,
     kinds: Vec<Kind>,
     named: Vec<Vec<Option<&'a [u8]>>>,
     pairs: Vec<(&'a [u8], &'a [u8])>,
@@ -93,19 +97,20 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// Parses the records with queue offsets from `start` to before `stop`, in ascending order, all of one topic.
+    /// Parses the records of the ranges, all of one topic; the queue offsets of each range ascend.
     ///
-    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside these offsets.
-    pub fn read(
-        bodies: &[&'a [u8]],
-        start: i64,
-        stop: i64,
-        kinds: &[Kind],
-        check_crc: bool,
-    ) -> Result<Self, Refusal> {
-        let records = read_all(bodies, start, stop, check_crc)?;
+    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside the wanted offsets.
+    pub fn read(ranges: &[Wanted<'a>], kinds: &[Kind], check_crc: bool) -> Result<Self, Refusal> {
+        let mut records = Vec::new();
+        let mut counts = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            let before = records.len();
+            read_range(range, check_crc, &mut records)?;
+            counts.push(records.len() - before);
+        }
         let mut rows = Rows {
             records,
+            counts,
             kinds: kinds.to_vec(),
             named: Vec::new(),
             pairs: Vec::new(),
@@ -115,8 +120,13 @@ impl<'a> Rows<'a> {
         Ok(rows)
     }
 
-    pub fn count(&self) -> usize {
-        self.records.len()
+    /// Returns the number of rows of each range.
+    pub fn counts(&self) -> &[usize] {
+        &self.counts
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
     }
 
     fn read_properties(&mut self) -> Result<(), Refusal> {
@@ -252,14 +262,13 @@ impl<'a> Rows<'a> {
     }
 }
 
-fn read_all<'a>(
-    bodies: &[&'a [u8]],
-    start: i64,
-    stop: i64,
+/// Appends the wanted records of one range to `records`.
+fn read_range<'a>(
+    (bodies, start, stop): &Wanted<'a>,
     check_crc: bool,
-) -> Result<Vec<Record<'a>>, Refusal> {
-    let mut records: Vec<Record<'a>> = Vec::new();
-    let mut next = start;
+    records: &mut Vec<Record<'a>>,
+) -> Result<(), Refusal> {
+    let mut next = *start;
     for body in bodies {
         let mut left = *body;
         while !left.is_empty() {
@@ -273,7 +282,7 @@ fn read_all<'a>(
                     .queue_offset
                     .checked_add(1)
                     .ok_or(Refusal::Irregular)?;
-                if record.queue_offset < stop {
+                if record.queue_offset < *stop {
                     if records
                         .first()
                         .is_some_and(|first| first.topic != record.topic)
@@ -285,7 +294,7 @@ fn read_all<'a>(
             }
         }
     }
-    Ok(records)
+    Ok(())
 }
 
 fn offset_id(record: &Record) -> Vec<u8> {

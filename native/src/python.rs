@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
-use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts};
+use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
 use crate::gather::{Expected, HEAD, Places};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
@@ -22,7 +22,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 5;
+const FORMAT: i32 = 6;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -88,13 +88,14 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
     Ok(kinds)
 }
 
-/// Decode the records with queue offsets from ``start`` to before ``stop`` to the buffers of Arrow columns.
+/// Decode the records of ranges of queues to the buffers of Arrow columns.
 ///
-/// :param bodies: the bodies of pull responses of one queue, in order.
+/// :param ranges: for each range the bodies of its pull responses in order, the queue offset of the first record
+///     wanted, and the queue offset after the last one.
 /// :param columns: names of columns, of those in rocketmq_py.arrow.decode.COLUMNS.
 /// :param check_crc: whether to refuse records whose bodies do not have their stored checksums.
-/// :returns: the number of rows and a tuple of the columns. A column of numbers is the bytes of the values in native
-///     byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the
+/// :returns: the number of rows of each range, and a tuple of the columns, which is empty if there are no rows. A column
+///     of numbers is the bytes of the values in native byte order, with times in microseconds. ``body``, ``tags``, ``keys`` and ``msgId`` are the validity bits of the
 ///     rows (None if no row is null) and a pair of offsets and bytes. ``properties`` is the index of the first property
 ///     of each row, then such a pair for the names and one for the values. ``topic`` is the bytes of the only topic.
 ///     None for records that Python must decode: compressed bodies, inner batches, several topics, a property name that
@@ -102,20 +103,26 @@ fn kinds_of(names: &Bound<'_, PyTuple>) -> PyResult<Vec<Kind>> {
 /// :raises ValueError: a column does not exist, or is requested twice.
 /// :raises OverflowError: a column would be larger than 2 GiB.
 #[pyfunction]
-#[pyo3(signature = (bodies, start, stop, columns, check_crc, /))]
+#[pyo3(signature = (ranges, columns, check_crc, /))]
 fn decode<'py>(
     py: Python<'py>,
-    bodies: Vec<Bound<'py, PyBytes>>,
-    start: i64,
-    stop: i64,
+    ranges: Vec<(Vec<Bound<'py, PyBytes>>, i64, i64)>,
     columns: &Bound<'py, PyTuple>,
     check_crc: bool,
-) -> PyResult<Option<(usize, Bound<'py, PyTuple>)>> {
+) -> PyResult<Option<(Vec<usize>, Bound<'py, PyTuple>)>> {
     calm(|| {
         let kinds = kinds_of(columns)?;
-        let slices: Vec<&[u8]> = bodies.iter().map(|body| body.as_bytes()).collect();
-        let rows = match py.detach(|| Rows::read(&slices, start, stop, &kinds, check_crc)) {
-            Ok(rows) if rows.count() == 0 => return Ok(Some((0, PyTuple::empty(py)))),
+        let slices: Vec<Wanted> = ranges
+            .iter()
+            .map(|(bodies, start, stop)| {
+                let bodies = bodies.iter().map(|body| body.as_bytes()).collect();
+                (bodies, *start, *stop)
+            })
+            .collect();
+        let rows = match py.detach(|| Rows::read(&slices, &kinds, check_crc)) {
+            Ok(rows) if rows.is_empty() => {
+                return Ok(Some((rows.counts().to_vec(), PyTuple::empty(py))));
+            }
             Ok(rows) => rows,
             Err(_) => return Ok(None),
         };
@@ -125,7 +132,7 @@ fn decode<'py>(
                     .into_iter()
                     .map(|one| column(py, one))
                     .collect::<PyResult<_>>()?;
-                Ok(Some((rows.count(), PyTuple::new(py, made)?)))
+                Ok(Some((rows.counts().to_vec(), PyTuple::new(py, made)?)))
             }
             Err(Refusal::TooLarge) => Err(PyOverflowError::new_err("a column of more than 2 GiB")),
             Err(Refusal::Irregular) => Ok(None),

@@ -343,9 +343,13 @@ fn pulled_records() {
     let mut good = 0;
     for round in 0..ROUNDS {
         let data = random.mutate(&seed);
-        if let Ok(rows) = Rows::read(&[&data, &seed], 0, i64::MAX, &kinds, round % 2 == 0) {
+        if let Ok(rows) = Rows::read(
+            &[(vec![&data[..], &seed[..]], 0, i64::MAX)],
+            &kinds,
+            round % 2 == 0,
+        ) {
             good += 1;
-            if rows.count() > 0 {
+            if !rows.is_empty() {
                 assert_eq!(
                     rows.columns(&Plain).map(|found| found.len()),
                     Ok(kinds.len())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 5
+FORMAT = 6
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -20,7 +20,12 @@ VARIABLE = "ROCKETMQ_PY_NATIVE"
 
 _log = logging.getLogger(__name__)
 
-Columns = tuple[int, tuple[Any, ...]]
+Wanted = tuple[list[bytes], int, int]
+"""A range of a queue: the bodies of its pull responses in order, the offset of the first record wanted, and the offset
+after the last one."""
+
+Columns = tuple[list[int], tuple[Any, ...]]
+"""The number of rows of each range, and the buffers of each column; no buffers if there are no rows."""
 
 
 class RunAnswers(Protocol):
@@ -130,18 +135,13 @@ class Accelerator(Protocol):
     @property
     def FORMAT(self) -> int: ...  # noqa: N802 - a constant
 
-    def decode(
-        self, bodies: list[bytes], start: int, stop: int, columns: tuple[str, ...], check_crc: bool, /
-    ) -> Columns | None:
-        """Decode stored messages to the buffers of Arrow columns.
+    def decode(self, ranges: list[Wanted], columns: tuple[str, ...], check_crc: bool, /) -> Columns | None:
+        """Decode stored messages of ranges of queues to the buffers of Arrow columns.
 
-        :param bodies: bodies of pull responses of one queue, in order.
-        :param start: queue offset of the first record wanted. :param stop: queue offset after the last one.
         :param columns: names of columns, of those in ``rocketmq_py.arrow.decode``.
         :param check_crc: whether to compare each body with its stored checksum.
-        :returns: number of rows and the buffers of each column. None for records that the Python code must decode:
-            compressed bodies, inner batches, several topics, text that is not UTF-8, inconsistent lengths, wrong
-            checksums.
+        :returns: None for records that the Python code must decode: compressed bodies, inner batches, several topics,
+            text that is not UTF-8, inconsistent lengths, wrong checksums.
         """
         ...
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from rocketmq_py.arrow.decode.arrays import texts
 from rocketmq_py.arrow.decode.checksums import check_crcs
 from rocketmq_py.arrow.decode.columns import COLUMNS as COLUMNS, BodyLimits, Budget, Records, TooLarge
-from rocketmq_py.arrow.decode.compiled import CompiledDecoder, chosen
+from rocketmq_py.arrow.decode.compiled import CompiledDecoder, Decoded, chosen
 from rocketmq_py.arrow.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.arrow.decode.slices import as_kind, having
 from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
@@ -89,14 +89,21 @@ class Decoder:
             if batch is not None:
                 yield batch
 
-    def decode_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Any | None:
+    def decode_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Decoded | None:
         """Decode small ranges of several queues of one topic into one record batch: a batch costs as much as 1000 rows.
 
-        Returns None if the caller must decode each range by itself: the compiled decoder or a filter by tags is in use,
-        a range does not have exactly one message for each offset, or records differ in layout or are compressed.
+        Returns None if the caller must decode each range by itself, because of damaged, compressed or unusual messages;
+        or, without the compiled decoder, because messages are filtered by tags, or a range lacks messages.
         """
-        if self._compiled is not None or self._tags:
+        if any(chunk.is_damaged for chunks in ranges for chunk in chunks):
             return None
+        if self._compiled is not None:
+            with suppress(Irregular, UnicodeDecodeError):
+                return self._compiled.decode(ranges)
+            return None
+        return None if self._tags else self._fast_together(ranges)
+
+    def _fast_together(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Decoded | None:
         raw = b"".join([chunk.body for chunks in ranges for chunk in chunks])
         try:
             starts = record_starts(raw)
@@ -105,10 +112,12 @@ class Decoder:
             if self._check_crc:
                 check_crcs(raw, starts)
             layout = Layout(raw, starts)
-            asked = np.concatenate([np.arange(chunks[0].start, chunks[-1].stop) for chunks in ranges])
-            return self._batch(layout) if np.array_equal(layout.int_field("queueOffset", np.int64), asked) else None
+            asked = [np.arange(chunks[0].start, chunks[-1].stop) for chunks in ranges]
+            if np.array_equal(layout.int_field("queueOffset", np.int64), np.concatenate(asked)):
+                return Decoded(self._batch(layout), [len(one) for one in asked])
         except (CorruptRecord, Irregular, IndexError, UnicodeDecodeError):
-            return None
+            pass
+        return None
 
     def _decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
         """Decode chunks into one record batch; return None if there are no messages.
@@ -120,7 +129,7 @@ class Decoder:
             raise CorruptRecord("its broker found it damaged and does not send it")
         if self._compiled is not None:
             with suppress(Irregular, UnicodeDecodeError):
-                return self._compiled.decode(chunks)
+                return self._compiled.decode([chunks]).batch
         raw = chunks[0].body if len(chunks) == 1 else b"".join([chunk.body for chunk in chunks])
         wanted = range(chunks[0].start, chunks[-1].stop)
         starts = record_starts(raw)
@@ -204,4 +213,4 @@ def _ascending(offsets: Any, wanted: range) -> Any:
     return (offsets > highest) & (offsets < wanted.stop)
 
 
-__all__ = ["COLUMNS", "BodyLimits", "CorruptRecord", "Decoder", "Rescue"]
+__all__ = ["COLUMNS", "BodyLimits", "CorruptRecord", "Decoded", "Decoder", "Rescue"]

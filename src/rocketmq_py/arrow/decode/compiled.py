@@ -7,7 +7,7 @@ records. See :mod:`rocketmq_py.accelerator`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -48,6 +48,17 @@ def _required() -> Accelerator:
     return found
 
 
+class Decoded(NamedTuple):
+    """Decoded ranges.
+
+    :ivar batch: the record batch of all; None if there are no messages.
+    :ivar counts: the number of messages of each range, before those without one of the decoder's tags are dropped.
+    """
+
+    batch: Any | None
+    counts: Sequence[int]
+
+
 class CompiledDecoder:
     """Decodes records of one broker with the compiled decoder.
 
@@ -68,19 +79,20 @@ class CompiledDecoder:
         self._stored = tuple(stored if "tags" in stored or not tags else [*stored, "tags"])
         self._broker_name = broker_name
 
-    def decode(self, chunks: Sequence[FetchedChunk]) -> Any | None:
-        """Decode the messages within the offsets of ``chunks`` into one record batch; None if there are no messages.
+    def decode(self, ranges: Sequence[Sequence[FetchedChunk]]) -> Decoded:
+        """Decode the messages within the offsets of each range into one record batch; ranges are of one topic.
 
         :raises Irregular: the compiled decoder does not support these records.
         :raises UnicodeDecodeError: the topic is not UTF-8.
         """
-        bodies = [chunk.body for chunk in chunks]
-        found = self._decode(bodies, chunks[0].start, chunks[-1].stop, self._stored, self._check_crc)
+        wanted = [([chunk.body for chunk in chunks], chunks[0].start, chunks[-1].stop) for chunks in ranges]
+        found = self._decode(wanted, self._stored, self._check_crc)
         if found is None:
             raise Irregular("for the compiled decoder")
-        count, columns = found
-        if not count:
-            return None
+        counts, columns = found
+        return Decoded(self._batch(sum(counts), columns) if columns else None, counts)
+
+    def _batch(self, count: int, columns: Sequence[Any]) -> Any:
         arrays = {n: _ARRAYS[n](count, one) for n, one in zip(self._stored, columns, strict=True)}
         arrays["brokerName"] = repeated(self._broker_name, count)
         wanted = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 
 import numpy as np
 
@@ -45,9 +45,14 @@ class StoreFetching:
         """True if the read has no filter."""
         return not self._options.tags and self._options.sql is None
 
-    def of(self, located: LocatedRange) -> QueueFetch | LogFetch:
-        """Return the fetch of a range, with the filter of the read."""
-        return self.again(located)
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[QueueFetch | LogFetch]:
+        """Yield the fetch of each range in order, with the filter of the read.
+
+        :param limit: without effect: files are read one after the other.
+        """
+        del limit
+        for one in ranges:
+            yield self.again(one)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> QueueFetch | LogFetch:
         """Return the fetch of a range.
@@ -121,9 +126,6 @@ class StoreFetch:
         self._sql = sql
         self.skipped = 0
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
-
-    def begin(self) -> None:
-        """Do nothing: a file needs no request."""
 
     def is_compacted(self) -> bool:
         """Return False: the commit log has every message that was not removed by age."""

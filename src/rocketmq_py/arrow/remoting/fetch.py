@@ -7,11 +7,9 @@ logged and skipped.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
-from typing import Protocol, TypeVar
+from functools import lru_cache
 
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.security import OPEN, Security
@@ -19,7 +17,7 @@ from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.remoting.connection import IdleConnections, connect
 from rocketmq_py.arrow.remoting.filters import EVERYTHING, MessageFilter
-from rocketmq_py.arrow.remoting.pull_window import Pull, Segment, Window
+from rocketmq_py.arrow.remoting.pull_window import MAX_PULL, Pull, Segment, Window
 from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.core.consumer.pull_result import damaged_offsets, located_records
@@ -35,6 +33,7 @@ from rocketmq_py.errors import (
     RocketMQError,
     TopicNotExist,
 )
+from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
@@ -102,6 +101,7 @@ class Fetcher:
     def __init__(
         self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings, idle: IdleConnections | None = None
     ) -> None:
+        self.size = wanted.size
         self._queue = wanted.queue
         self._start = wanted.start
         self._servers = addresses
@@ -109,13 +109,15 @@ class Fetcher:
         self._idle = idle
         self._whole = False
         self._settings = settings
-        self._header = _header(wanted, settings)
+        self._header = _header(wanted.queue, settings)
         self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
         self._suggested: str | None = None
         self._distrusted: set[str] = set()
         self._retry = new_retry(settings.retries, f"reading {wanted.queue}")
         self._connection: BlockingConnection | None = None
         self._inflight: dict[int, Segment] = {}
+        self._first: Segment | None = None
+        self._answer: Reply | None = None
         self._failure: RocketMQError | None = None
         self._accepts_losses = False
         self._compacted: bool | None = None
@@ -123,6 +125,35 @@ class Fetcher:
         """Number of offsets of a logical queue that belong to none of its physical queues."""
         self.skipped = 0
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
+
+    @property
+    def shared_address(self) -> str | None:
+        """Address to which :meth:`first_pull` may be sent; None if this range needs several pulls, or no master."""
+        return self._servers.master if self.size <= MAX_PULL else None
+
+    def first_pull(self) -> tuple[int, dict[str, str], bytes]:
+        """Return the first pull, for a caller that sends it with those of other ranges.
+
+        :meth:`answered` or :meth:`unanswered` must follow.
+        """
+        (pull,) = self._window.pulls()
+        self._first = pull.segment
+        return RequestCode.PULL_MESSAGE, self._fields(pull), b""
+
+    @property
+    def is_asked(self) -> bool:
+        """True after :meth:`first_pull`, until :meth:`answered` or :meth:`unanswered`."""
+        return self._first is not None and self._answer is None
+
+    def answered(self, answer: Reply) -> None:
+        """Take the response to the first pull; :meth:`chunks` handles it."""
+        self._answer = answer
+
+    def unanswered(self) -> None:
+        """Note that the first pull has no response, so that :meth:`chunks` sends it again."""
+        if self._first is not None:
+            self._window.failed(self._first)
+            self._first = None
 
     def begin(self) -> None:
         """Send the first pulls now, so that the broker already reads while the caller still decodes other ranges.
@@ -165,7 +196,7 @@ class Fetcher:
     def _send_pulls(self) -> BlockingConnection:
         """Connect if necessary, and send the pulls that the :class:`Window` has to send now; return the connection."""
         if self._connection is None:
-            self._connection = self._connect()
+            self._connection = self.connect()
             if self._at_slave and not self._settings.wanted.takes_all:
                 self._probe(self._connection)
         connection = self._connection
@@ -173,7 +204,12 @@ class Fetcher:
             self._send(connection, self._window.pulls())
         return connection
 
-    def _connect(self) -> BlockingConnection:
+    def connect(self) -> BlockingConnection:
+        """Return a connection to the broker, from the pool or a new one.
+
+        :raises NetworkError: the broker cannot be reached.
+        :raises NoRouteError: no broker is registered.
+        """
         if not self._addresses:
             raise NoRouteError(f"no broker serves {self._queue} now: {self._queue.broker_name} is not registered")
         known = None if self._idle is None else self._idle.take(self._addresses[0])
@@ -181,6 +217,12 @@ class Fetcher:
 
     def _exchange(self) -> None:
         """Send pulls, wait for a response, and handle it and all others that have arrived."""
+        answer, segment = self._answer, self._first
+        if answer is not None and segment is not None:
+            self._answer = self._first = None
+            self._handle_answer(segment, answer)
+            self._after_last_answer()
+            return
         connection = self._send_pulls()
         while self._inflight:
             answer = connection.receive()
@@ -232,7 +274,7 @@ class Fetcher:
         """
         if self._compacted is None:
             if self._connection is None:
-                self._connection = self._connect()
+                self._connection = self.connect()
             try:
                 answer = self._connection.call(RequestCode.GET_TOPIC_CONFIG, TopicName(topic=self._queue.topic))
             except BrokerError as e:
@@ -445,59 +487,34 @@ class Fetcher:
             cluster.close()
 
 
-class Prefetching(Protocol):
-    """What :func:`prefetched` calls."""
-
-    def begin(self) -> None: ...
-    def close(self) -> None: ...
-
-
-F = TypeVar("F", bound=Prefetching)
-
-
-def prefetched(fetchers: Iterable[F], limit: int) -> Generator[F]:
-    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
-
-    :param limit: maximum number of open fetchers. Their responses wait in the buffers of their connections.
-    :raises RocketMQError: a fetcher cannot send its first pulls.
-    """
-    waiting = iter(fetchers)
-    started: deque[F] = deque()
-    try:
-        while True:
-            for fetcher in islice(waiting, limit - len(started)):
-                started.append(fetcher)
-                fetcher.begin()
-            if not started:
-                return
-            yield started[0]
-            started.popleft().close()
-    finally:
-        for fetcher in started:
-            fetcher.close()
-
-
 _OTHER_READ_STATUSES = frozenset({"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL"})
 """Remarks of responses that lack messages for another reason than the filter: messages could not be read, or were found
 but not returned, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
-def _header(wanted: QueueRange, settings: FetchSettings) -> dict[str, str]:
+def _header(queue: MessageQueue, settings: FetchSettings) -> dict[str, str]:
     """Return the encoded header fields that are the same in all pulls of a range."""
-    topic, broker_name, queue_id = wanted.queue
+    wanted = settings.wanted
+    fields = _fields(queue.topic, queue.broker_name, settings.group, wanted.expression, wanted.kind)
+    return {**fields, "queueId": str(queue.queue_id)}
+
+
+@lru_cache(maxsize=64)
+def _fields(topic: str, broker_name: str, group: str, expression: str, kind: str) -> dict[str, str]:
+    """Return the encoded header fields that are the same in all pulls of a topic. Do not change the dictionary."""
     header = PullMessage(
-        consumer_group=settings.group,
+        consumer_group=group,
         topic=topic,
-        queue_id=queue_id,
-        queue_offset=wanted.start,
+        queue_id=0,
+        queue_offset=0,
         max_msg_nums=1,
         sys_flag=PULL_SUBSCRIPTION,
         commit_offset=0,
         suspend_timeout_millis=0,
-        subscription=settings.wanted.expression,
+        subscription=expression,
         sub_version=0,
-        expression_type=settings.wanted.kind,
+        expression_type=kind,
         bname=broker_name,
         bulk=True,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -14,6 +14,7 @@ from rocketmq_py.arrow.remoting.connection import IdleConnections
 from rocketmq_py.arrow.remoting.fetch import READ_GROUP, Fetcher, FetchSettings
 from rocketmq_py.arrow.remoting.filters import EVERYTHING, message_filter
 from rocketmq_py.arrow.remoting.queues import LocatedRange
+from rocketmq_py.arrow.remoting.shared_pulls import prefetched
 
 
 class BrokerFetching:
@@ -29,9 +30,14 @@ class BrokerFetching:
         """True if the read has no filter."""
         return self._settings.wanted.takes_all
 
-    def of(self, located: LocatedRange) -> Fetcher:
-        """Return the fetch of a range, with the filter of the read."""
-        return Fetcher(located.range, located.addresses, self._settings, self._idle)
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[Fetcher]:
+        """Yield the fetch of each range in order, with the filter of the read, and close it after use.
+
+        :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
+        :raises RocketMQError: a range cannot be pulled after all retries.
+        """
+        fetchers = (Fetcher(one.range, one.addresses, self._settings, self._idle) for one in ranges)
+        return prefetched(fetchers, limit, self._idle)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> Fetcher:
         """Return the fetch of a range of which something could not be decoded, over a connection of its own.

@@ -14,7 +14,8 @@ from typing import NamedTuple
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.errors import RocketMQError
 
-_MAX_PULL = 1024
+MAX_PULL = 1024
+"""Maximum number of messages of one pull."""
 _FULL_ANSWERS_NEEDED = 64
 _MAX_REACH = 4096
 _SAMPLES = 16
@@ -103,7 +104,7 @@ class Window:
                 self._unasked -= 1
                 pulls.append(self._mark_asked(segment))
         while self._next < self._stop and self._has_room:
-            segment = Segment(self._next, min(self._next + (self._stride or _MAX_PULL), self._stop))
+            segment = Segment(self._next, min(self._next + (self._stride or MAX_PULL), self._stop))
             self._segments.append(segment)
             self._next = segment.stop
             pulls.append(self._mark_asked(segment))
@@ -118,7 +119,7 @@ class Window:
 
     def _cut(self, position: int, segment: Segment) -> None:
         """Shorten ``segment`` to what one response can contain; insert the rest as a segment at index ``position``."""
-        stop = segment.start + (self._stride or _MAX_PULL)
+        stop = segment.start + (self._stride or MAX_PULL)
         if stop < segment.stop:
             self._segments.insert(position, Segment(stop, segment.stop))
             self._unasked += 1
@@ -176,7 +177,7 @@ class Window:
         elif asked == self._stride:
             self._full_in_a_row += 1
             if self._full_in_a_row >= self._full_answers_needed:
-                self._stride, self._full_in_a_row = min(self._stride * 2, _MAX_PULL), 0
+                self._stride, self._full_in_a_row = min(self._stride * 2, MAX_PULL), 0
 
     def _usual(self) -> int:
         """Return the number of messages to request in one pull, from recent responses with fewer than requested.

@@ -5,7 +5,7 @@ Planning and reading use these interfaces only; ``remoting`` and ``offline`` imp
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from rocketmq_py.arrow.fetched import FetchedChunk
@@ -65,9 +65,6 @@ class RangeFetch(Protocol):
     def skipped(self) -> int:
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
 
-    def begin(self) -> None:
-        """Ask for the first records now; optional."""
-
     def chunks(self) -> Iterator[list[FetchedChunk]]:
         """Yield the records of the range in the order of offsets.
 
@@ -88,8 +85,12 @@ class Fetching(Protocol):
     def takes_all(self) -> bool:
         """True if the read has no filter."""
 
-    def of(self, located: LocatedRange) -> RangeFetch:
-        """Return the fetch of a range, with the filter of the read."""
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[RangeFetch]:
+        """Yield the fetch of each range in order, with the filter of the read, and close it after use.
+
+        :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
+        :raises RocketMQError: a fetch cannot begin.
+        """
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> RangeFetch:
         """Return the fetch of a range of which something could not be decoded.

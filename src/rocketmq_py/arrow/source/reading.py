@@ -11,7 +11,6 @@ from rocketmq_py.arrow.decode.arrays import merged
 from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange, report_losses
-from rocketmq_py.arrow.remoting.fetch import prefetched
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.source.corrupt_records import CorruptRecords
 from rocketmq_py.arrow.source.decoders import Decoders
@@ -23,7 +22,8 @@ _DECODE_BYTES = 2 * 1024 * 1024
 """Pull responses are collected up to this many bytes and decoded together: few large batches cost less than many."""
 
 _AT_ONCE = 4
-"""Number of ranges that a task fetches at the same time: brokers read the next ones while one is decoded."""
+"""Number of ranges, or groups of small ones, that a task fetches at the same time: brokers read the next ones while one
+is decoded."""
 
 
 def read_ranges(
@@ -57,19 +57,22 @@ class RangeReader:
         """Yield the record batches of ``ranges``; small ones of one topic and broker may share a batch."""
         with (
             closing(self._fetching),
-            closing(prefetched([self._fetching.of(one) for one in ranges], _AT_ONCE)) as fetchers,
+            closing(self._fetching.each(ranges, _AT_ONCE)) as fetchers,
         ):
             gathered: list[Gathered] = []
+            weight = 0
             for one, fetcher in zip(ranges, fetchers, strict=True):
                 parts = coalesce(fetcher.chunks(), _DECODE_BYTES)
                 fetched = Gathered(one, fetcher, next(parts, []))
                 more = next(parts, None)
-                if gathered and not fetched.may_join(gathered, _DECODE_BYTES):
+                weight += fetched.weight
+                if gathered and (weight > _DECODE_BYTES or not fetched.is_like(gathered[0])):
                     yield from self._decode_all(gathered)
-                    gathered = []
+                    gathered, weight = [], fetched.weight
                 if more is None and fetched.chunks:
                     gathered.append(fetched)
                 else:
+                    weight = sum(each.weight for each in gathered)
                     yield from self._decode_range(fetched, chain([more] if more else [], parts))
             yield from self._decode_all(gathered)
             if self._short:
@@ -77,16 +80,18 @@ class RangeReader:
 
     def _decode_all(self, gathered: Sequence[Gathered]) -> Iterator[Any]:
         """Decode small ranges of one topic and broker into one record batch, or each by itself if that fails."""
-        batch = None
+        found = None
         if len(gathered) > 1:
             name = gathered[0].located.range.queue.broker_name
-            batch = self._decoders.of(name).decode_together([one.chunks for one in gathered])
-        if batch is not None:
-            yield batch
-            return
-        for one in gathered:
+            found = self._decoders.of(name).decode_together([one.chunks for one in gathered])
+        if found is not None and found.batch is not None:
+            yield found.batch
+        for at, one in enumerate(gathered):
             try:
-                yield from self._decode_range(one, ())
+                if found is None:
+                    yield from self._decode_range(one, ())
+                else:
+                    self._count(one.located.range, one.fetcher, found.counts[at])
             finally:
                 one.fetcher.close()
 
@@ -104,7 +109,15 @@ class RangeReader:
             for batch in decoder.decode(chunks, corrupt.rescue):
                 rows += batch.num_rows
                 yield batch
-        missing = wanted.size - rows - corrupt.left_out - fetcher.skipped - fetcher.between
+        self._count(wanted, fetcher, rows + corrupt.left_out)
+
+    def _count(self, wanted: QueueRange, fetcher: RangeFetch, rows: int) -> None:
+        """Check that no messages of a range are missing.
+
+        :param rows: number of its messages that were decoded, or left out because they are corrupt.
+        :raises DataLossError: messages are missing, and ``failOnDataLoss`` is true.
+        """
+        missing = wanted.size - rows - fetcher.skipped - fetcher.between
         if missing and self._fetching.takes_all:
             self._check_whole(wanted, fetcher, missing)
         elif missing:
@@ -155,16 +168,9 @@ class Gathered(NamedTuple):
         """The total size of the response bodies in bytes."""
         return sum(len(chunk.body) for chunk in self.chunks)
 
-    def may_join(self, others: Sequence[Gathered], most: int) -> bool:
-        """Return whether this range can be decoded into one record batch with ``others``.
-
-        That requires the same topic and broker, and at most ``most`` bytes in total.
-
-        :param others: at least one; all of one topic and broker.
-        """
-        queue, other = self.located.range.queue, others[0].located.range.queue
-        is_alike = queue[:2] == other[:2]
-        return is_alike and sum(one.weight for one in others) + self.weight <= most
+    def is_like(self, other: Gathered) -> bool:
+        """Return whether both ranges are of one topic and broker, and so can be decoded into one record batch."""
+        return self.located.range.queue[:2] == other.located.range.queue[:2]
 
 
 def coalesce(chunks: Iterable[list[FetchedChunk]], size: int) -> Iterator[list[FetchedChunk]]:

@@ -77,7 +77,9 @@ def test_small_ranges_are_decoded_together_if_all_is_there() -> None:
         return [FetchedChunk(b"".join(record(offset) for offset in found), start, stop)]
 
     whole = [chunk(0, 1, start=0, stop=2), chunk(7, start=7, stop=8)]
-    assert offsets(decoder().decode_together(whole)) == [0, 1, 7]
+    found = decoder().decode_together(whole)
+    assert found is not None
+    assert (offsets(found.batch), list(found.counts)) == ([0, 1, 7], [2, 1])
     assert decoder("A").decode_together(whole) is None
     assert decoder().decode_together([chunk(0, start=0, stop=2), chunk(7, start=7, stop=8)]) is None
     assert decoder().decode_together([chunk(0, 1, start=1, stop=2)]) is None

@@ -56,7 +56,7 @@ def decoder(names: list[str] | None = None, tags: tuple[str, ...] = ()) -> Compi
 
 
 def decode(records: list[bytes], names: list[str] | None = None) -> Any:
-    batch = decoder(names).decode([FetchedChunk(b"".join(records), 0, 1 << 40)])
+    batch = decoder(names).decode([[FetchedChunk(b"".join(records), 0, 1 << 40)]]).batch
     batch.validate(full=True)
     assert batch.schema.equals(SCHEMA if names is None else schema_of(names))
     return batch
@@ -97,7 +97,7 @@ def test_numpy_decodes_refused_records(records: list[bytes]) -> None:
 def test_garbage_is_refused(raw: bytes) -> None:
     if raw:
         with pytest.raises(Irregular):
-            decoder().decode([FetchedChunk(raw, 0, 10)])
+            decoder().decode([[FetchedChunk(raw, 0, 10)]])
 
 
 @given(st.integers(0, 400), st.integers(0, 255), st.sampled_from([0, BORN_V6, STORE_V6, BORN_V6 | STORE_V6]))
@@ -107,7 +107,7 @@ def test_a_wrong_byte_is_refused_or_changes_its_record_only(at: int, value: int,
     bad = bytearray(good)
     bad[at % len(good)] = value
     try:
-        batch = decoder().decode([FetchedChunk(bytes(bad) + record(1, sys_flag=flags), -(1 << 60), 1 << 60)])
+        batch = decoder().decode([[FetchedChunk(bytes(bad) + record(1, sys_flag=flags), -(1 << 60), 1 << 60)]]).batch
     except (Irregular, UnicodeDecodeError):
         return
     assert batch is None or rows(batch.slice(batch.num_rows - 1)) in (
@@ -138,19 +138,19 @@ def test_a_body_with_another_checksum_is_refused() -> None:
     chunks = [FetchedChunk(good + bad, 0, 1)]
     native = installed()
     assert native is not None
-    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", ()).decode(chunks)) == expected([good])
+    assert rows(CompiledDecoder(native, SCHEMA, "broker-a", ()).decode([chunks]).batch) == expected([good])
     with pytest.raises(Irregular):  # that of a record outside the request as well
-        CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(chunks)
+        CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode([chunks])
     with pytest.raises(CorruptRecord, match="checksum"):
         list(Decoder(SCHEMA, "broker-a", check_crc=True).decode(chunks))
     assert rows(CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(
-        [FetchedChunk(good, 0, 1)])) == expected([good])  # fmt: skip
+        [[FetchedChunk(good, 0, 1)]]).batch) == expected([good])  # fmt: skip
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
 def test_offsets_outside_the_request_are_refused(offsets: list[int], start: int, stop: int) -> None:
     chunk = FetchedChunk(b"".join(map(record, offsets)), start, stop)
-    ours = decoder(["queueOffset", "body"]).decode([chunk])
+    ours = decoder(["queueOffset", "body"]).decode([[chunk]]).batch
     theirs = list(Decoder(schema_of(["queueOffset", "body"]), "broker-a", choice=DecoderChoice.NUMPY).decode([chunk]))
     assert ([] if ours is None else [ours]) == theirs
 
@@ -161,9 +161,9 @@ def test_several_chunks_give_one_batch() -> None:
         FetchedChunk(b"", 6, 6),
         FetchedChunk(record(6) + record(7), 6, 8),
     ]
-    assert decoder().decode(chunks)["queueOffset"].to_pylist() == [4, 5, 6, 7]
-    assert decoder().decode([FetchedChunk(record(9), 0, 5)]) is None
-    assert decoder().decode([FetchedChunk(b"", 0, 5)]) is None
+    assert decoder().decode([chunks]).batch["queueOffset"].to_pylist() == [4, 5, 6, 7]
+    assert decoder().decode([[FetchedChunk(record(9), 0, 5)]]) == (None, [0])
+    assert decoder().decode([[FetchedChunk(b"", 0, 5)]]) == (None, [0])
 
 
 @pytest.mark.parametrize(
@@ -196,15 +196,17 @@ def test_tags_select_rows_whether_they_are_a_column_or_not() -> None:
     records = [record(i, properties=b"TAGS\x01%s\x02" % tag) for i, tag in enumerate([b"A", b"B", b"AB"])]
     chunks = [FetchedChunk(b"".join([*records, record(3, properties=b"")]), 0, 9)]
     for names in (["queueOffset"], ["tags", "queueOffset"]):
-        assert decoder(names, ("A", "C")).decode(chunks)["queueOffset"].to_pylist() == [0]
-    assert decoder(["queueOffset"], ("C",)).decode(chunks) is None
+        assert decoder(names, ("A", "C")).decode([chunks]).batch["queueOffset"].to_pylist() == [0]
+    assert decoder(["queueOffset"], ("C",)).decode([chunks]).batch is None
 
 
 def test_a_body_may_be_a_string() -> None:
     schema = pa.schema([pa.field("body", pa.string())])
     native = installed()
     assert native is not None
-    batch = CompiledDecoder(native, schema, "b", ()).decode([FetchedChunk(record(0, body="häh".encode()), 0, 9)])
+    batch = (
+        CompiledDecoder(native, schema, "b", ()).decode([[FetchedChunk(record(0, body="häh".encode()), 0, 9)]]).batch
+    )
     assert batch["body"].to_pylist() == ["häh"]
 
 
@@ -236,11 +238,60 @@ def test_wrong_columns_are_refused(columns: Any, error: type[Exception]) -> None
     native = installed()
     assert native is not None
     with pytest.raises(error):
-        native.decode([record(0)], 0, 9, columns, False)
+        native.decode([([record(0)], 0, 9)], columns, False)
     with pytest.raises(TypeError):
-        native.decode(["text"], 0, 9, ("body",), False)
+        native.decode([(["text"], 0, 9)], ("body",), False)
 
 
 def test_errors_come_from_the_plain_codec() -> None:
     with pytest.raises(CorruptRecord, match="claims"):
         list(Decoder(SCHEMA, "broker-a").decode([FetchedChunk(record(0) + b"\0" * 200, 0, 10)]))
+
+
+# -- ranges of several queues
+
+
+def test_ranges_of_several_queues_are_one_batch_with_the_rows_of_each_counted() -> None:
+    def chunk(*offsets: int, start: int, stop: int) -> list[FetchedChunk]:
+        return [FetchedChunk(b"".join(record(offset) for offset in offsets), start, stop)]
+
+    ranges = [
+        chunk(4, 5, start=4, stop=6),
+        chunk(start=1, stop=3),
+        chunk(7, 9, start=7, stop=9),
+        chunk(0, start=0, stop=1),
+    ]
+    ranges[0] = [FetchedChunk(record(4), 4, 5), FetchedChunk(record(4) + record(5), 5, 6)]
+    made = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.COMPILED)
+    found = made.decode_together(ranges)
+    assert found is not None
+    assert list(found.counts) == [2, 0, 1, 1]
+    one_by_one = [row for chunks in ranges for batch in made.decode(chunks) for row in rows(batch)]
+    assert rows(found.batch) == one_by_one
+    assert [row["queueOffset"] for row in one_by_one] == [4, 5, 7, 0]
+    assert made.decode_together([chunk(start=0, stop=2), chunk(9, start=0, stop=2)]) == (None, [0, 0])
+
+
+def test_ranges_of_several_queues_are_filtered_by_tags_together() -> None:
+    ranges = [[FetchedChunk(record(n, properties=b"TAGS\1%c" % tag), n, n + 1)] for n, tag in enumerate(b"ABC")]
+    found = Decoder(SCHEMA, "broker-a", ["A", "C"], choice=DecoderChoice.COMPILED).decode_together(ranges)
+    assert found is not None
+    assert found.batch["queueOffset"].to_pylist() == [0, 2]
+    assert list(found.counts) == [1, 1, 1], "whether messages are missing is asked of what the broker sent"
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        FetchedChunk(record(1, topic="another"), 1, 2),
+        FetchedChunk(record(1)[:-1], 1, 2),
+        FetchedChunk(b"", 1, 2, is_damaged=True),
+        FetchedChunk(record(1, b"body").replace(b"body", b"bode"), 1, 2),
+    ],
+    ids=["another topic", "cut", "damaged at the broker", "wrong checksum"],
+)
+def test_an_unusual_range_is_left_to_be_decoded_by_itself(odd: FetchedChunk) -> None:
+    made = Decoder(SCHEMA, "broker-a", choice=DecoderChoice.COMPILED, check_crc=True)
+    good = FetchedChunk(record(0), 0, 1)
+    assert made.decode_together([[good], [good]]) is not None
+    assert made.decode_together([[good], [odd]]) is None

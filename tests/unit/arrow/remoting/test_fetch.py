@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-import threading
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.connection import IdleConnections, connect
-from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed, prefetched
+from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings, Lag, SlaveClosed
 from rocketmq_py.arrow.remoting.filters import EVERYTHING, MessageFilter, message_filter
 from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.errors import ConfigError, NetworkError, NoRouteError, PermissionDenied, RocketMQError
@@ -57,14 +56,6 @@ def fetcher_of(
     settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, **given)
     at = Addresses(peer.address, () if slave is None else ((1, slave),))
     return Fetcher(QueueRange(QUEUE, start, stop), at, settings)
-
-
-def fetchers(peer: ScriptedPeer, number: int, retries: int = 3) -> list[Fetcher]:
-    """For ten messages each of several queues."""
-    settings = FetchSettings(namesrv=(peer.address,), timeout=5, retries=retries, in_flight=8, fail_on_data_loss=True)
-    queues = [QUEUE._replace(queue_id=i) for i in range(number)]
-    return [Fetcher(QueueRange(queue, 10 * i, 10 * i + 10), Addresses(peer.address), settings)
-            for i, queue in enumerate(queues)]  # fmt: skip
 
 
 def body_of(fetcher: Fetcher) -> bytes:
@@ -257,52 +248,6 @@ def test_attempts_are_counted_although_later_offsets_are_answered() -> None:
         with pytest.raises(RocketMQError, match=r"\[OVERLOAD\]"):
             fetch(peer, 0, 100_000, retries=2)
         assert len([pull for pull in peer.asked(RequestCode.PULL_MESSAGE) if pull.ext["queueOffset"] == "32"]) == 3
-
-
-def test_ranges_are_prefetched_while_earlier_ones_are_read() -> None:
-    told = threading.Event()
-    seen: set[str] = set()
-
-    def together(request: Command) -> Command:
-        """The first three queues get their answers when all three have been asked for."""
-        seen.add(request.ext["queueId"])
-        if seen >= {"0", "1", "2"}:
-            told.set()
-        assert told.wait(60)
-        return found(request)
-
-    with scripted(together) as peer, closing(prefetched(fetchers(peer, 5), 3)) as ranges:
-        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(5)]
-
-
-def test_concurrent_ranges_are_limited_and_closed() -> None:
-    with scripted(found) as peer:
-        ours = fetchers(peer, 5)
-        ranges = prefetched(ours, 2)
-        for number, fetcher in enumerate(ranges, 1):
-            body_of(fetcher)
-            assert sum(one._connection is not None for one in ours) <= 2
-            if number == 3:
-                break
-        ranges.close()
-        assert not any(one._connection is not None for one in ours)
-        asked = {pull.ext["queueId"] for pull in peer.asked(RequestCode.PULL_MESSAGE)}
-    assert asked <= {"0", "1", "2", "3"}
-
-
-def test_a_range_with_a_lost_first_answer_is_restarted() -> None:
-    with scripted(sometimes(2, lambda _: None)) as peer, closing(prefetched(fetchers(peer, 4), 3)) as ranges:
-        assert [body_of(fetcher) for fetcher in ranges] == [messages(10 * i, 10 * i + 10) for i in range(4)]
-
-
-def test_ranges_of_a_missing_broker_cannot_start() -> None:
-    with scripted(found) as peer:
-        pass
-    with (
-        closing(prefetched(fetchers(peer, 2, retries=1), 2)) as ranges,
-        pytest.raises(NetworkError, match="cannot connect"),
-    ):
-        body_of(next(ranges))
 
 
 def test_a_busy_broker_is_retried() -> None:

@@ -1,0 +1,119 @@
+"""Pull small ranges of many queues together: their first pulls are sent in one write over one connection.
+
+A range of a thousand messages needs one pull. With a connection of its own, it would cost a write, a read and a wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
+
+from rocketmq_py.arrow.remoting.connection import IdleConnections
+from rocketmq_py.arrow.remoting.fetch import Fetcher
+from rocketmq_py.errors import NetworkError, NoRouteError
+from rocketmq_py.remoting.blocking import BlockingConnection
+
+MOST_RANGES = 32
+"""Maximum number of ranges pulled together; a broker returns up to 256 KiB for each."""
+MOST_MESSAGES = 4096
+
+
+class SharedPulls:
+    """The first pulls of some ranges of one broker; of a single range, all its pulls.
+
+    :param idle: pool of connections, to which that of the first pulls returns.
+    """
+
+    def __init__(self, fetchers: Sequence[Fetcher], idle: IdleConnections) -> None:
+        self.fetchers = fetchers
+        self._idle = idle
+        self._connection: BlockingConnection | None = None
+        self._waiting: dict[int, Fetcher] = {}
+
+    def begin(self) -> None:
+        """Send the pulls. If that fails, each range is pulled by itself later.
+
+        :raises RocketMQError: the only range cannot be pulled after all retries.
+        """
+        if len(self.fetchers) == 1:
+            self.fetchers[0].begin()
+            return
+        pulls = [fetcher.first_pull() for fetcher in self.fetchers]
+        try:
+            self._connection = self.fetchers[0].connect()
+            opaques = self._connection.send(pulls)
+        except (NetworkError, NoRouteError):
+            for fetcher in self.fetchers:
+                fetcher.unanswered()
+            self.close()
+        else:
+            self._waiting = dict(zip(opaques, self.fetchers, strict=True))
+
+    def each(self) -> Iterator[Fetcher]:
+        """Yield the ranges in order, each when its first pull is answered, and close it afterwards."""
+        for fetcher in self.fetchers:
+            while fetcher.is_asked and self._connection is not None:
+                self._receive(self._connection)
+            yield fetcher
+            fetcher.close()
+
+    def _receive(self, connection: BlockingConnection) -> None:
+        try:
+            answer = connection.receive()
+        except NetworkError:
+            for fetcher in self._waiting.values():
+                fetcher.unanswered()
+            self.close()
+            return
+        self._waiting.pop(answer.opaque).answered(answer)
+        if not self._waiting:
+            self._idle.put(connection)
+            self._connection = None
+
+    def close(self) -> None:
+        """Close the ranges, and the connection if answers are missing."""
+        for fetcher in self.fetchers:
+            fetcher.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        self._waiting.clear()
+
+
+def prefetched(fetchers: Iterable[Fetcher], limit: int, idle: IdleConnections) -> Generator[Fetcher]:
+    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
+
+    :param limit: maximum number of ranges, or groups of small ranges, that are pulled at the same time. Their responses
+        wait in the buffers of their connections.
+    :raises RocketMQError: a fetcher cannot send its first pulls.
+    """
+    waiting = grouped(fetchers)
+    started: deque[SharedPulls] = deque()
+    try:
+        while True:
+            for members in islice(waiting, limit - len(started)):
+                started.append(SharedPulls(members, idle))
+                started[-1].begin()
+            if not started:
+                return
+            yield from started[0].each()
+            started.popleft().close()
+    finally:
+        for pulls in started:
+            pulls.close()
+
+
+def grouped(fetchers: Iterable[Fetcher]) -> Iterator[list[Fetcher]]:
+    """Group consecutive fetchers of small ranges of one broker; all others are alone."""
+    group: list[Fetcher] = []
+    messages = 0
+    for fetcher in fetchers:
+        messages += fetcher.size
+        may_join = fetcher.shared_address is not None and len(group) < MOST_RANGES and messages <= MOST_MESSAGES
+        if group and not (may_join and group[-1].shared_address == fetcher.shared_address):
+            yield group
+            group, messages = [], fetcher.size
+        group.append(fetcher)
+    if group:
+        yield group
