@@ -101,8 +101,12 @@ class Ledger:
             yield f"group {GROUP} is missing"
 
     def _topic_faults(self, running: InProcess, damage: Damages) -> Iterator[str]:
+        if damage.hits_all("topics.json", "topics.json.sum"):
+            return  # nothing tells which of file and backup is right: the file is used, with a warning
         for name, number in self.topics.items():
             topic = running.services.topics.get(name)
+            if damage.hits_all("topics.json", "topics.json.bak"):  # both generations: what messages tell is left
+                number = max((queue_id + 1 for one, queue_id in self.messages if one == name), default=1)  # noqa: PLW2901
             if damage.hits_journal and (topic is not None or not any(one == name for one, _ in self.messages)):
                 continue  # a line is lost for good; topics come back if they have queues
             if topic is None or topic.read_queue_nums < number:

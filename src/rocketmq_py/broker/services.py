@@ -45,7 +45,7 @@ from rocketmq_py.broker.handlers.timers import TimerHandlers
 from rocketmq_py.broker.metadata.file_saver import ConfigFileSaver
 from rocketmq_py.broker.metadata.filters import ConsumerFilters
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
-from rocketmq_py.broker.metadata.lost_entries import restore_groups, restore_topics
+from rocketmq_py.broker.metadata.lost_entries import restore_groups, restore_topics, waiting_queues
 from rocketmq_py.broker.metadata.offset_file import OffsetFile
 from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
@@ -86,6 +86,7 @@ from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import NewRpcClient, RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
@@ -397,7 +398,9 @@ class Services:
         """
         store, offsets = self.store, self.offsets.table
         if self.topics.may_be_old:
-            restore_topics(self.topics, store.queues(), store.batched_topics(), offsets)
+            begins = {(SCHEDULE_TOPIC, level - 1): offset for level, offset in self.delay.offsets.items()}
+            queues = [*store.queues(), *waiting_queues(store, begins)]
+            restore_topics(self.topics, queues, store.batched_topics(), offsets)
         elif not self.topics.is_intact and not self.role.is_slave:
             # Without a checksum. Recovery makes queues of deleted topics; those that were there before have a topic.
             queues = [queue for queue in store.queues() if queue[0] in folders]

@@ -60,6 +60,8 @@ class ConfigFile:
     def load(self, convert: Callable[[Any], Any] = unchanged) -> Any | None:
         """Content of the file; of the backup if the file is missing, empty, damaged or not valid; None if both are.
 
+        Two that are damaged in different places are put together, if the checksum confirms the result.
+
         A use of the backup, and a loss of both, is one warning. Writes nothing: see :meth:`restore`.
 
         :param convert: makes the result of the parsed content; an error such as a ``ValueError`` means not valid.
@@ -67,8 +69,12 @@ class ConfigFile:
         found = self._generations()
         self.may_be_old = True
         faults = [] if found.main_fault is None else [f"{self.path} {found.main_fault}"]
-        contents = [(self.path, found.main), (self._backup, found.backup)]
-        for path, data in reversed(contents) if found.is_backup_first else contents:
+        contents: list[tuple[Path | None, bytes | None]] = [(self.path, found.main), (self._backup, found.backup)]
+        if found.is_backup_first:
+            contents.reverse()
+        elif faults and (merged := found.merged()) is not None:
+            contents.insert(0, (None, merged))
+        for path, data in contents:
             if data is None or is_blank(data):
                 continue
             try:
@@ -77,7 +83,11 @@ class ConfigFile:
                 faults.append(f"{path} is not valid: {e}")
                 continue
             self._use(path, data, found)
-            self._warn(faults, found, is_backup=path == self._backup)
+            if path is None:
+                self.may_be_old = False
+                _log.warning("%s and its backup are damaged in different places and are put together", self.path)
+            else:
+                self._warn(faults, found, is_backup=path == self._backup)
             return value
         if not found.is_new:
             self._damaged = found.main
@@ -91,8 +101,11 @@ class ConfigFile:
         modified_ms = -1 if main is None else self._fs.modified_ms(self.path)
         return Generations(main, self._fs.read(self._backup), checksum, modified_ms)
 
-    def _use(self, path: Path, data: bytes, found: Generations) -> None:
-        """Note which content was loaded."""
+    def _use(self, path: Path | None, data: bytes, found: Generations) -> None:
+        """Note which content was loaded.
+
+        :param path: of the file or its backup; None if the content is put together from both.
+        """
         self._checksum = found.checksum if found.is_saved(data) else None
         is_main = path == self.path
         self.is_intact = found.is_saved(data) and (is_main or found.main is None or not found.is_rewritten)

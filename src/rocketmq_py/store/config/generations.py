@@ -8,10 +8,15 @@ missing. A file that another program has written since is recognized by its time
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import product
 from typing import NamedTuple
 from zlib import crc32
 
 _JOURNAL = b"journal"
+_BLOCK = 64
+"""Bytes that are taken together from one of two damaged generations."""
+_MOST_PARTS = 6
+"""Maximum number of damaged parts: each combination of their sources is tried."""
 
 
 class Checksum(NamedTuple):
@@ -45,7 +50,7 @@ class Checksum(NamedTuple):
         """The content of the checksum file."""
         return b"%08x %d %d%s\n" % (*self[:3], b" " + _JOURNAL if self.has_journal else b"")
 
-    def fits(self, data: bytes | None) -> bool:
+    def fits(self, data: bytes | bytearray | None) -> bool:
         """True if ``data`` is the content that was saved."""
         return data is not None and len(data) == self.size and crc32(data) == self.crc
 
@@ -92,6 +97,31 @@ class Generations:
     def is_saved(self, data: bytes | None) -> bool:
         """True if ``data`` is what was saved last."""
         return self.checksum is not None and self.checksum.fits(data)
+
+    def merged(self) -> bytes | None:
+        """What was saved last, put together from both generations, if each is damaged in another place; else None."""
+        if not self.main or not self.backup or self.checksum is None or self.is_saved(self.main):
+            return None
+        parts = _differing(self.main, self.backup, self.checksum.size)
+        if not 0 < len(parts) <= _MOST_PARTS:
+            return None
+        content = bytearray(self.main[: self.checksum.size].ljust(self.checksum.size, b"\0"))
+        for sources in product((self.main, self.backup), repeat=len(parts)):
+            for (begin, end), source in zip(parts, sources, strict=True):
+                content[begin:end] = source[begin:end].ljust(end - begin, b"\0")
+            if self.checksum.fits(content):
+                return bytes(content)
+        return None
+
+
+def _differing(one: bytes, other: bytes, size: int) -> list[tuple[int, int]]:
+    """Begins and ends of the parts in which two contents differ, in blocks."""
+    parts: list[tuple[int, int]] = []
+    for at in range(0, size, _BLOCK):
+        if one[at : at + _BLOCK] != other[at : at + _BLOCK]:
+            begin = parts.pop()[0] if parts and parts[-1][1] == at else at
+            parts.append((begin, min(at + _BLOCK, size)))
+    return parts
 
 
 def is_blank(data: bytes | None) -> bool:

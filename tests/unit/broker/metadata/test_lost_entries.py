@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rocketmq_py.broker.metadata.lost_entries import queue_numbers
+from rocketmq_py.broker.metadata.lost_entries import queue_numbers, waiting_queues
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.topic import CreateTopic, TopicName
+from rocketmq_py.protocol.names import HALF_TOPIC
+from rocketmq_py.store import NewRecord
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import pull, send
 
@@ -50,7 +52,7 @@ def test_lost_topics_and_groups_come_back_once(tmp_path: Path, caplog: pytest.Lo
         assert running.services.groups.get("readers") is not None
         assert running.connect().ask(Code.PULL_MESSAGE, pull("orders", queue_id=3)).code == 0
     topics, groups = warnings(caplog)
-    assert topics.startswith("topics with consume queues are missing in topics.json;")
+    assert topics.startswith("topics with messages are missing in topics.json;")
     assert topics.endswith("known: orders (5)")
     assert groups.endswith("they are created again with default settings: readers")
     caplog.clear()
@@ -90,3 +92,48 @@ def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
     for _ in range(3):
         with broker(tmp_path) as running:
             assert running.services.topics.get("orders") is None
+
+
+def test_topics_of_messages_that_wait_come_back(tmp_path: Path) -> None:
+    """Those of delayed, timed and half messages, and not those of what was delivered."""
+    with broker(tmp_path) as running:
+        client = running.connect()
+        for topic, properties, flags in (
+            ("done", {"DELAY": "1"}, 0), ("delayed", {"DELAY": "4"}, 0), ("timed", {"TIMER_DELAY_SEC": "300"}, 0),
+            ("half", {"TRAN_MSG": "true", "PGROUP": "p"}, 4),
+        ):  # fmt: skip
+            header = send(topic, 2, {"UNIQ_KEY": topic, **properties}, sys_flag=flags)
+            assert client.ask(Code.SEND_MESSAGE_V2, header, b"x").code == 0
+            running.turn(2_000)
+        assert running.services.delay.offsets[1] == 1
+        running.services.delay.persist()
+        running.services.store.delete_topic("done")
+    remove(tmp_path, "topics.json")
+    with broker(tmp_path) as running:
+        table = running.services.topics.table
+        assert {name for name in ("done", "delayed", "timed", "half") if name in table} == {"delayed", "timed", "half"}
+        assert {table[name].read_queue_nums for name in ("delayed", "timed", "half")} == {3}
+
+
+def test_what_names_no_topic_it_waits_for_is_passed_over(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        store = running.services.store
+        for properties in (
+            b"", b"REAL_TOPIC\x01../x\x02", b"REAL_TOPIC\x01a\x02REAL_QID\x01x\x02",
+            b"REAL_TOPIC\x01b\x02REAL_QID\x01-7\x02", b"REAL_TOPIC\x01c\x02",
+        ):  # fmt: skip
+            store.append(NewRecord(HALF_TOPIC, 0, b"x", properties))
+        store.append(NewRecord("other", 0, b"x", b"REAL_TOPIC\x01d\x02"))
+        store.commit_pending()
+        assert list(waiting_queues(store, {})) == [("b", 0), ("c", 0)]
+        assert list(waiting_queues(store, {(HALF_TOPIC, 0): 4})) == [("c", 0)]
+
+
+def test_the_newest_waiting_messages_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rocketmq_py.broker.metadata.lost_entries._MOST_WAITING", 2)
+    with broker(tmp_path) as running:
+        store = running.services.store
+        for topic in "abc":
+            store.append(NewRecord(HALF_TOPIC, 0, b"x", b"REAL_TOPIC\x01%s\x02" % topic.encode()))
+        store.commit_pending()
+        assert list(waiting_queues(store, {})) == [("b", 0), ("c", 0)]

@@ -171,3 +171,65 @@ def test_a_crash_at_any_write_leaves_the_old_or_the_new_content(caplog: pytest.L
         again.restore()
         assert left[0].read(PATH) == left[0].read(BACKUP)
     assert not warnings(caplog)
+
+
+LONG = {"offsetTable": {"T@g": {BareKey(queue): 1_000_000 + queue for queue in range(60)}}}
+"""Some 1,300 bytes: 21 blocks."""
+
+
+def with_two(fs: MemoryFileSystem, main: bytes, backup: bytes) -> Any:
+    """What is loaded of a file that was saved with ``LONG`` and damaged since."""
+    ConfigFile(PATH, fs).save(LONG)
+    damage(fs, PATH, main)
+    damage(fs, BACKUP, backup)
+    file = ConfigFile(PATH, fs)
+    loaded = file.load()
+    if loaded is not None and file.is_intact:
+        file.restore()
+        assert fs.nodes[PATH].content == fs.nodes[BACKUP].content == fastjson.dumps_pretty(LONG)
+    return loaded
+
+
+def spoiled(*parts: tuple[int, int], text: bytes = fastjson.dumps_pretty(LONG)) -> bytes:
+    """The saved content with zeros from each begin to each end."""
+    content = bytearray(text)
+    for begin, end in parts:
+        content[begin:end] = bytes(end - begin)
+    return bytes(content)
+
+
+END = len(spoiled())
+TWO = {
+    "at both ends": (spoiled((0, 60)), spoiled((END - 60, END))),
+    "one block apart": (spoiled((0, 64)), spoiled((128, 192))),
+    "each in two places": (spoiled((70, 71), (700, 900)), spoiled((300, 301), (1_000, 1_001))),
+    "three and three": (spoiled((0, 1), (256, 257), (512, 513)), spoiled((128, 129), (384, 385), (640, 641))),
+    "one is cut": (spoiled()[:900], spoiled((70, 400))),
+    "the other is cut": (spoiled((70, 400)), spoiled()[:900]),
+    "one is too long": (spoiled((70, 400)) + b"x", spoiled((600, 601))),
+}
+
+
+@pytest.mark.parametrize(("main", "backup"), TWO.values(), ids=TWO)
+def test_two_that_are_damaged_in_different_places_are_put_together(
+    fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture, main: bytes, backup: bytes
+) -> None:
+    loaded = with_two(fs, main, backup)
+    assert loaded == fastjson.loads(fastjson.dumps_pretty(LONG))
+    assert warnings(caplog) == [f"{PATH} and its backup are damaged in different places and are put together"]
+    assert fs.nodes[DAMAGED].content == main
+    file = ConfigFile(PATH, fs)
+    assert (file.load(), file.is_intact, file.may_be_old) == (loaded, True, False)
+
+
+@pytest.mark.parametrize(
+    ("main", "backup"),
+    [
+        (spoiled((0, 60)), spoiled((10, 20))),
+        (spoiled((0, 60)), spoiled((0, 60))),
+        (spoiled(*((at, at + 1) for at in range(0, 128 * 7, 128))), spoiled((END - 1, END))),
+    ],
+    ids=["in the same block", "in the same way", "in too many places"],
+)
+def test_two_that_cannot_be_put_together_are_lost(fs: MemoryFileSystem, main: bytes, backup: bytes) -> None:
+    assert with_two(fs, main, backup) is None
