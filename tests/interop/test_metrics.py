@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.deployment import labels_in, metrics_in, queries
 from tests.interop.javapeer import JavaPeer, free_port_block
 from tests.interop.ours import OurServers
 from tests.interop.side import Side, eventually
@@ -129,3 +130,32 @@ def test_buckets_of_latency_and_names_of_processors_are_the_same(pair: Pair) -> 
                   for families in pair)  # fmt: skip
     assert java - ours == LACKING_PROCESSORS
     assert ours <= java
+
+
+OTHER_WORK = {
+    "rocketmq_commit_messages_total",
+    "rocketmq_half_messages",
+    "rocketmq_pop_revive_latency_milliseconds",
+    "rocketmq_rollback_messages_total",
+    "rocketmq_send_to_dlq_messages_total",
+    "rocketmq_timer_dequeue_latency_milliseconds",
+    "rocketmq_timing_messages",
+}
+"""Series that a broker shows after work that these tests don't do; their names are recorded from a Java broker."""
+
+
+def test_dashboard_and_alerts_select_series_and_labels_that_a_java_broker_has(pair: Pair) -> None:
+    shown: dict[str, set[str]] = {}
+    for family in pair.java.values():
+        for sample in family.samples:
+            shown.setdefault(sample.name, set()).update(sample.labels)
+    asked = {name for query in queries() for name in metrics_in(query)} - {"up"}
+    shared = {name for name in asked if not name.startswith("rocketmq_py_")}
+    assert shared - shown.keys() <= OTHER_WORK
+    wrong = [
+        (name, labels - shown[name])
+        for query in queries()
+        for name, labels in labels_in(query).items()
+        if name in shown and labels - shown[name]
+    ]
+    assert wrong == []
