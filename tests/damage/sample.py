@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.wire.batch import encode_batch
@@ -27,6 +28,8 @@ QUEUES = 4
 GROUP = "readers"
 WAITING = ("delayed", "timed")
 """Topics of messages with a delay level, and of those with a delivery time."""
+LATE = ("late-a", "late-b", "late-c")
+"""Topics without messages, created shortly before the kill."""
 WAIT_MS = 60_000
 _LARGE = 1 << 20
 
@@ -93,8 +96,13 @@ def make(root: Path, now: int) -> tuple[Path, Path, int]:
     closed, killed = root / "closed", root / "killed"
     with opened(closed, now) as running:
         fill(running)
+        for name in LATE:  # soon one after the other: the file has the first one, its journal the others
+            running.services.topics.put([TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2)])
+        running.services.catch_up()
+        running.services.saver.wait()
         running.services.store._flusher.complete(1)
         copy(closed, killed)
+        assert (killed / "config" / "topics.json.journal").exists()
         last = running.now
     return closed, killed, last
 

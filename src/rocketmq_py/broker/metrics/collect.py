@@ -194,10 +194,12 @@ class Collector:
         _, used, _ = self._fs.disk_usage(store.layout.root)
         oldest = store.earliest_message_time()
         behind = max(0, store.max_physical_offset - store.flushed_offset)
+        found = self._services.scrubber.counts
         for family, value in (
             (f.STORAGE_SIZE, used), (f.FLUSH_BEHIND, behind),
             (f.RESERVE_TIME, max(0, self._clock() - oldest) if oldest > 0 else 0),
             (f.STORE_BYTES, store.max_physical_offset - store.min_physical_offset), (f.WRITABLE, store.is_writable),
+            (f.DAMAGES, found.damages), (f.HEALED, found.records_healed), (f.REBUILT, found.entries_rebuilt),
         ):  # fmt: skip
             yield from self._exposition.family(family, [(disk, value)])
 

@@ -7,7 +7,7 @@ content, and a checksum tells which of the two is damaged; see :mod:`rocketmq_py
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -127,19 +127,20 @@ class ConfigFile:
             self.may_be_old = True
             _log.warning("%s, and its backup differs; it is used, and entries may be wrong", faults[0])
 
-    def begin_journal(self) -> None:
-        """Note beside the checksum that changes are in a journal from now on, until the next save.
+    def begin_journal(self, names: Sequence[str]) -> None:
+        """Note beside the checksum that changes are in journals from now on, until the next save.
 
+        :param names: the ends of their names.
         :raises OSError: the disk is full or fails.
         """
         if self._checksum is not None:
-            self._checksum = self._checksum._replace(has_journal=True)
+            self._checksum = self._checksum._replace(journals=tuple(names))
             self._fs.write(self._sum, self._checksum.encode())
 
     @property
-    def has_journal(self) -> bool:
-        """True if the content that was loaded is completed by a journal."""
-        return self._checksum is not None and self._checksum.has_journal
+    def journals(self) -> tuple[str, ...]:
+        """Ends of the names of the journals that complete the content that was loaded."""
+        return self._checksum.journals if self._checksum is not None else ()
 
     @property
     def is_incomplete(self) -> bool:
@@ -165,7 +166,7 @@ class ConfigFile:
 
     def save_text(self, data: bytes) -> None:
         """As :meth:`save`, for content that is encoded already."""
-        is_written = self._unwritten is None and not self.has_journal
+        is_written = self._unwritten is None and not self.journals
         if data == self._last and is_written and self._fs.size(self.path) == len(data):
             return
         self._write(data)

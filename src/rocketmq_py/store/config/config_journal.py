@@ -109,11 +109,17 @@ class JournaledFile:
         self._used = [journal.path for journal in journals]
         self._is_wanted = self._file.is_incomplete
         self._is_end_lost = any(journal.is_cut for journal in journals)
-        if not any(journal.steps or journal.damaged for journal in journals) and self._file.has_journal:
+        used = {journal.path for journal in journals if journal.steps or journal.damaged}
+        noted = [path for path in self._places if _end(path) in self._file.journals]
+        # Version 1.0 notes the first journal for either of them.
+        missing = [path for path in noted if path not in used] if len(noted) > 1 or not used else []
+        if missing:
             self._is_journal_whole = False
             self._is_wanted = True
+            names = " and ".join(map(str, missing))
+            verb = "is" if len(missing) == 1 else "are"
             _log.warning(
-                "%s is missing: changes to %s made shortly before the last stop are lost", self._places[0], self.path
+                "%s %s missing: changes to %s made shortly before the last stop are lost", names, verb, self.path
             )
         return value
 
@@ -259,14 +265,15 @@ class JournaledFile:
         if self._is_marked or self._rewriting is not None:
             return
         self._is_marked = True
-        if self._used and self._thread is not None:
-            self._marking = self._thread.submit(self._begin_journal)
-        elif self._used:
-            self._begin_journal()
+        names = [_end(path) for path in self._used]
+        if names and self._thread is not None:
+            self._marking = self._thread.submit(self._begin_journals, names)
+        elif names:
+            self._begin_journals(names)
 
-    def _begin_journal(self) -> None:
+    def _begin_journals(self, names: list[str]) -> None:
         try:
-            self._file.begin_journal()
+            self._file.begin_journal(names)
         except OSError as e:
             _log.warning("a loss of the journal of %s will not be noticed: %s", self.path, e)
 
@@ -362,6 +369,11 @@ def _begin(steps: list[dict[str, Any]], version: Any, *, is_whole: bool) -> int 
         return None if steps else 0
     newer = (index for index, one in enumerate(versions) if _counter(one) > _counter(version) >= 0)
     return next(newer, len(steps))
+
+
+def _end(path: Path) -> str:
+    """``journal`` or ``journal2``, the end of a journal's name."""
+    return path.suffix[1:]
 
 
 def _counter(version: Any) -> int:

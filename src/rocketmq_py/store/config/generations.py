@@ -12,7 +12,6 @@ from itertools import product
 from typing import NamedTuple
 from zlib import crc32
 
-_JOURNAL = b"journal"
 _BLOCK = 64
 """Bytes that are taken together from one of two damaged generations."""
 _MOST_PARTS = 6
@@ -23,13 +22,13 @@ class Checksum(NamedTuple):
     """Checksum of the content saved last.
 
     :ivar modified_ms: time of modification of ``NAME`` after the save, in milliseconds since the epoch.
-    :ivar has_journal: whether changes made after the save are in a journal.
+    :ivar journals: ends of the names of the journals with changes made after the save: ``journal``, ``journal2``.
     """
 
     crc: int
     size: int
     modified_ms: int
-    has_journal: bool = False
+    journals: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, data: bytes, modified_ms: int) -> Checksum:
@@ -44,11 +43,13 @@ class Checksum(NamedTuple):
             crc, size, modified_ms = int(parts[0], 16), int(parts[1]), int(parts[2])
         except (IndexError, ValueError):
             return None
-        return cls(crc, size, modified_ms, parts[3:] == [_JOURNAL])
+        return cls(crc, size, modified_ms, tuple(part.decode("ascii", "replace") for part in parts[3:]))
 
     def encode(self) -> bytes:
         """The content of the checksum file."""
-        return b"%08x %d %d%s\n" % (*self[:3], b" " + _JOURNAL if self.has_journal else b"")
+        return (
+            f"{self.crc:08x} {self.size} {self.modified_ms}{''.join(f' {name}' for name in self.journals)}\n".encode()
+        )
 
     def fits(self, data: bytes | bytearray | None) -> bool:
         """True if ``data`` is the content that was saved."""

@@ -15,6 +15,7 @@ from rocketmq_py.broker.metrics.collect import Collector
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Server
+from rocketmq_py.store.read.scrub import Counts
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -127,6 +128,12 @@ def test_state_of_the_broker(counting: Broker) -> None:
     store = counting.services.store
     assert set(found["rocketmq_py_commit_log_bytes"].values()) == {float(store.max_physical_offset)}
     assert set(found["rocketmq_py_store_writable"].values()) == {1.0}
+    scrub = counting.services.store.new_scrub()
+    scrub.counts = Counts(damages=3, records_healed=2, entries_rebuilt=7)
+    counting.services.scrubber._scrub = scrub
+    found = counting.samples()
+    for name, count in (("damages", 3.0), ("healed_records", 2.0), ("rebuilt_entries", 7.0)):
+        assert set(found[f"rocketmq_py_store_{name}_total"].values()) == {count}
 
 
 def test_a_deleted_topic_leaves(counting: Broker) -> None:

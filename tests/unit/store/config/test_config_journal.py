@@ -18,6 +18,7 @@ from tests.unit.store.memoryfs import MemoryFileSystem
 PATH = Path("/store/config/topics.json")
 JOURNAL = Path("/store/config/topics.json.journal")
 OTHER = Path("/store/config/topics.json.journal2")
+SUM = Path("/store/config/topics.json.sum")
 WRITE_SECONDS = 1.0
 
 
@@ -577,3 +578,41 @@ def test_entries_and_tables_are_replaced_added_and_removed(fs: MemoryFileSystem)
     assert JournaledFile(PATH, fs).load() == {
         "dataVersion": {"counter": 2}, "new": {"x": 1}, "table": {"b": 2, "c": 3},
     }  # fmt: skip
+
+
+def test_the_loss_of_the_second_journal_is_noticed(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    thread = Later()
+    keeper = Keeper(fs, thread)
+    keeper.put(a=1)  # to the first journal, and the file is rewritten
+    keeper.put(b=2)  # meanwhile: to the second one
+    thread.run()
+    keeper.file.catch_up(keeper.whole)
+    thread.run()  # notes the journal
+    assert (fs.read(JOURNAL), bool(fs.read(OTHER))) == (None, True)
+    assert (fs.read(SUM) or b"").endswith(b" journal2\n")
+    fs.remove(OTHER)
+    again = Keeper(fs)
+    assert again.table == {"a": 1}
+    assert again.file.may_be_old
+    assert f"{OTHER} is missing: changes to {PATH} made shortly before the last stop are lost" in caplog.text
+
+
+def test_of_two_journals_each_is_missed(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    table = after_changes(fs)
+    noted = fs.read(SUM) or b""
+    assert noted.endswith(b" journal\n")
+    fs.write(SUM, noted[:-1] + b" journal2\n")
+    again = Keeper(fs)
+    assert (again.table, again.file.may_be_old) == (table, True)
+    assert f"{OTHER} is missing: " in caplog.text
+    fs.remove(JOURNAL)
+    assert Keeper(fs).file.may_be_old
+    assert f"{JOURNAL} and {OTHER} are missing: " in caplog.text
+
+
+def test_version_1_0_notes_the_first_journal_for_either(fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture) -> None:
+    table = after_changes(fs)
+    fs.write(OTHER, fs.read(JOURNAL) or b"")
+    fs.remove(JOURNAL)
+    again = Keeper(fs)
+    assert (again.table, again.file.may_be_old, caplog.text) == (table, False, "")
