@@ -139,6 +139,14 @@ def test_what_changes_is_not_there_read_only(path: str) -> None:
     browse(work, read_only=True)
 
 
+def test_names_that_are_asked_for_have_at_most_255_characters() -> None:
+    async def work(browser: httpx.AsyncClient, _: Console) -> None:
+        found = (await browser.get(f"/doctor?group=%20{'g' * 300}", headers=JSON)).json()
+        assert (found["topic"], found["group"]) == ("", "g" * 255)
+
+    browse(work)
+
+
 def test_a_language_is_kept_once_it_was_chosen() -> None:
     async def work(browser: httpx.AsyncClient, _: Console) -> None:
         assert "主题" in (await browser.get("/topics?lang=zh")).text

@@ -25,3 +25,14 @@ def test_bytes_are_a_dump():
 def test_a_preview_is_one_line():
     assert preview(b"a\nb") == "a b"
     assert preview(b"x" * 100, 10) == "x" * 10 + "…"
+
+
+def test_a_body_may_be_cut_within_a_character_of_four_bytes():
+    shown = show("\N{GRINNING FACE}".encode() * 3, limit=7)
+    assert (shown.decoder, shown.text, shown.shown) == (TEXT, "\N{GRINNING FACE}", 4)
+    assert show("\N{GRINNING FACE}".encode()[:3]).decoder == HEX, "what is not cut must be whole"
+
+
+def test_a_preview_has_eighty_characters():
+    assert preview(b"x" * 80) == "x" * 80
+    assert preview(b"x" * 81) == "x" * 80 + "…"

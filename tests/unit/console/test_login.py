@@ -101,6 +101,23 @@ def test_a_login_is_refused(key, secret, guarded, status):
     logged_in(work, guarded=guarded)
 
 
+def test_a_login_forgets_the_failures_before_it():
+    async def work(sessions, console, _):
+        async def fail():
+            with pytest.raises(Refused, match="accept"):
+                await sessions.login(console, "h", "a", "wrong")
+
+        for _ in range(3):
+            await fail()
+        await sessions.login(console, "h", "a", "right")
+        for _ in range(5):
+            await fail()
+        with pytest.raises(Refused, match="again in"):
+            await sessions.login(console, "h", "a", "right")
+
+    logged_in(work)
+
+
 def test_the_session_that_was_idle_for_the_longest_makes_room(monkeypatch):
     monkeypatch.setattr("rocketmq_py.console.login.MOST_SESSIONS", 2)
 

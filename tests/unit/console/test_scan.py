@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rocketmq_py.console.scan import Budget, cursor_of, newest_first, parse_cursor
+from rocketmq_py.console.scan import Budget, _Backward, cursor_of, newest_first, parse_cursor
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageQueue
 from tests.unit.cli.memory_admin import MemoryAdmin
@@ -43,6 +43,15 @@ def test_a_scan_that_costs_too_much_says_where_it_stopped(admin):
     assert (page.stopped, page.looked_at) == ("offsets", 96)
     rest = scan(admin, page.left, 200)
     assert [int(one.body) for one in page.messages + rest.messages][:200] == list(range(299, 99, -1))
+
+
+def test_parts_grow_to_1024_offsets(admin):
+    queue = _Backward(admin, QUEUES[0], (0, 30), 100, "*")
+    sizes = []
+    for _ in range(3):
+        asyncio.run(queue.fill())
+        sizes.append(queue._chunk)
+    assert sizes == [400, 1024, 1024]
 
 
 def test_a_scan_ends_in_time(admin):

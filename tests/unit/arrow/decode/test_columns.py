@@ -6,11 +6,12 @@ import random
 import zlib
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.arrow.decode import COLUMNS, BodyLimits, Decoder
+from rocketmq_py.arrow.decode import COLUMNS, BodyLimits, Decoder, layout
 from rocketmq_py.arrow.decode.layout import Irregular, Layout, record_starts
 from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
 from rocketmq_py.errors import CorruptRecord, DecompressionLimit
@@ -207,6 +208,13 @@ def test_messages_outside_the_request_and_duplicates_are_skipped() -> None:
     irregular = [chunk._replace(body=chunk.body.replace(b"A\x02", b"A\x01")) for chunk in chunks]
     (batch,) = by_numpy().decode(irregular)
     assert batch["queueOffset"].to_pylist() == [4, 5, 6, 7, 8]
+
+
+def test_a_last_record_without_its_head_is_irregular() -> None:
+    data, head = np.zeros(20, np.uint8), np.dtype("V16")
+    assert len(layout._gather(data, np.array([0, 4]), head)) == 2
+    with pytest.raises(Irregular, match="too short"):
+        layout._gather(data, np.array([0, 5]), head)
 
 
 def test_chunks_without_messages_give_no_batch() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.sink import blocks
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
 from rocketmq_py.arrow.sink.rows import RowMessage, RowStamp, RowWriter
@@ -17,6 +19,7 @@ from rocketmq_py.errors import MessageIllegal
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.wire.batch import decode_batch
+from rocketmq_py.wire.compression import CompressionType
 
 KINDS = {"queueId": pa.int32(), "delayLevel": pa.int32(), "properties": pa.map_(pa.string(), pa.string())}
 Found = list[tuple[str, int | None, list[str]] | str]
@@ -185,3 +188,10 @@ def test_a_block_is_cut_by_messages_and_bytes() -> None:
 def test_the_rows_and_bytes_that_are_encoded_at_once() -> None:
     """A prefix serves 65,536 keys; 32 MiB are in memory several times."""
     assert (blocks._MOST_ROWS, blocks._MOST_BYTES) == (65_536, 33_554_432)
+
+
+@pytest.mark.parametrize(("over", "sys_flag"), [(5, 0), (4, 0x301), (0, 0x301)])
+def test_bodies_are_compressed_if_their_mean_is_large_enough(over: int, sys_flag: int) -> None:
+    writer: Any = SimpleNamespace(_rows=SimpleNamespace(compression=BodyCompression(CompressionType.ZLIB, over)))
+    bodies, found = BlockWriter._compressed(writer, pa.array([b"six...", b"1", b"five."], pa.binary()))
+    assert (found, bodies[0].as_py() == b"six...") == (sys_flag, not sys_flag)

@@ -11,13 +11,14 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from rocketmq_py.broker.metrics import collect
 from rocketmq_py.broker.metrics.collect import Collector
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Server
 from rocketmq_py.store.read.scrub import Counts
 from tests.unit.broker.harness import InProcess, broker
-from tests.unit.broker.requests import heartbeat, pull, send
+from tests.unit.broker.requests import heartbeat, pop, pull, send
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 Samples = dict[str, dict[tuple[str, ...], float]]
@@ -189,3 +190,82 @@ def test_retry_topics_and_system_groups_are_marked(counting: Broker) -> None:
         counting.services.offsets.commit(group, "t", 0, 0, "a test")
     found = counting.samples("rocketmq_consumer_lag_messages")["rocketmq_consumer_lag_messages"]
     assert found == {("g", "t", "false", "false"): 1.0, ("CID_RMQ_SYS_x", "t", "false", "true"): 1.0}
+
+
+DISK = ("local", "disk")
+
+
+@pytest.mark.parametrize(("flushed", "behind"), [(-10, 10), (0, 0), (10, 0)])
+def test_figures_of_the_store(counting: Broker, monkeypatch: pytest.MonkeyPatch, flushed: int, behind: int) -> None:
+    store = counting.services.store
+    assert counting.samples("rocketmq_storage_message_reserve_time_milliseconds") == {
+        "rocketmq_storage_message_reserve_time_milliseconds": {DISK: 0.0}
+    }
+    counting.send("t")
+    monkeypatch.setattr(type(store), "flushed_offset", property(lambda it: it.max_physical_offset + flushed))
+    monkeypatch.setattr(type(store), "min_physical_offset", property(lambda it: 7))
+    counting.running.now += 500
+    found = counting.samples()
+    assert found["rocketmq_storage_flush_behind_bytes"] == {DISK: float(behind)}
+    assert found["rocketmq_storage_message_reserve_time_milliseconds"] == {DISK: 500.0}
+    assert found["rocketmq_py_commit_log_bytes"] == {DISK: store.max_physical_offset - 7.0}
+    assert set(found["rocketmq_storage_size_bytes"]) == {DISK}
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+def test_figures_of_timers(counting: Broker, monkeypatch: pytest.MonkeyPatch, is_enabled: bool) -> None:
+    counting.send("t")
+    counting.running.now += 40
+    timers: Any = SimpleNamespace(
+        is_enabled=is_enabled, unread=3, first_unread=[("t", 0, 0), ("t", 0, 9)], behind_ms=44,
+        metrics=SimpleNamespace(entered={"t": 5}, left={"t": 2}, waiting=lambda: [("t", 3), ("u", 1)]),
+    )  # fmt: skip
+    monkeypatch.setattr(counting.services, "timers", timers)
+    found = {name: values for name, values in counting.samples().items() if name.startswith("rocketmq_tim")}
+    assert found == ({
+        "rocketmq_timer_enqueue_lag": {DISK: 3.0}, "rocketmq_timer_enqueue_latency_milliseconds": {DISK: 40.0},
+        "rocketmq_timer_dequeue_latency_milliseconds": {DISK: 44.0},
+        "rocketmq_timer_enqueue_total": {(*DISK, "t"): 5.0}, "rocketmq_timer_dequeue_total": {(*DISK, "t"): 2.0},
+        "rocketmq_timing_messages": {(*DISK, "t"): 3.0, (*DISK, "u"): 1.0},
+    } if is_enabled else {})  # fmt: skip
+
+
+def test_figures_of_pops(counting: Broker) -> None:
+    counting.send("t")
+    assert counting.client.ask(Code.POP_MESSAGE, pop("t")).code == 0
+    counting.running.turn(2_000)
+    log = counting.services.pop.revive_log
+    [used] = [queue for queue in range(8) if log.inflight.first_offset(queue) is not None]
+    found = counting.samples()
+    assert set(found["rocketmq_pop_checkpoint_buffer_size"].values()) == {1.0}
+    queues = [(str(queue),) for queue in range(counting.running.config.revive_queue_num)]
+    assert found["rocketmq_pop_revive_lag_milliseconds"] == dict.fromkeys(queues, 0.0) | {(str(used),): 1.0}
+    assert found["rocketmq_pop_revive_latency_milliseconds"] == dict.fromkeys(queues, 0.0) | {(str(used),): 2000.0}
+
+
+def test_messages_that_were_popped_and_pulled_are_told_apart(counting: Broker) -> None:
+    stats = counting.services.stats
+    stats.got_by = lambda: [("g", "t", 9, 90), ("h", "t", 4, 40)]  # type: ignore[method-assign,assignment,return-value]
+    stats.popped = {("g", "t"): (3, 30), ("h", "t"): (4, 40)}
+    found = counting.samples()
+    popped = {("t", "g", "false", "false"): 3.0, ("t", "h", "false", "false"): 4.0}
+    assert found["rocketmq_messages_out_total"] == popped | {("t", "g", "false"): 6.0}
+    assert found["rocketmq_throughput_out_total"] == {key: value * 10 for key, value in popped.items()} | {
+        ("t", "g", "false"): 60.0
+    }
+
+
+def test_what_a_broker_holds_and_how_long_its_turns_were(counting: Broker) -> None:
+    services = counting.services
+    services.slow_turns.turn_ended(0.25, 0.25)
+    counting.client.call(Code.PULL_MESSAGE, pull("t", 0))
+    found = counting.samples()
+    assert found["rocketmq_py_slow_turns_total"] == {(): 1.0}
+    assert found["rocketmq_py_slowest_turn_seconds"] == {(): 0.25}
+    assert found["rocketmq_py_start_time_seconds"] == {(): services.stats.started_ms / 1000}
+    assert found["rocketmq_py_held_pulls"] == {(): float(len(services.pull_request_hold))}
+    assert found["rocketmq_py_held_pops"] == {(): 0.0}
+
+
+def test_a_collection_leaves_the_event_loop_to_others_after_five_milliseconds() -> None:
+    assert collect.SLICE_SECONDS == 0.005

@@ -121,3 +121,10 @@ def test_store_times_are_read_once_while_groups_stand_still(tmp_path: Path) -> N
         made.forget(1)
         list(made.all(pops))
         assert set(made.missing) == {("t", 0, 3), ("t", 0, 5)}
+
+
+def test_a_group_has_no_lag_in_a_topic_that_is_gone(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        running.services.offsets.commit("a", "gone", 0, 1, "a test")
+        made = LagCalculator(cast(Any, Counting()), cast(Any, SimpleNamespace(get={}.get)), running.services.offsets)
+        assert list(made.all(InflightPops())) == [None]

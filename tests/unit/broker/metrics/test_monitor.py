@@ -97,3 +97,13 @@ def test_a_slave_is_ready_while_it_follows_or_acts(connected: bool, acting: bool
     )  # fmt: skip
     made._services = cast(Services, services)
     assert faults(made) == {"registered": None, "store": None, "replication": fault}
+
+
+def test_the_endpoint_is_told_when_the_broker_serves_and_when_it_ends() -> None:
+    made, told = Monitor(BrokerConfig(health_port=0), lambda: 0, None), list[str]()
+    made._endpoint = cast(
+        Any, SimpleNamespace(started=lambda: told.append("started"), draining=lambda: told.append("end"))
+    )
+    made.started()
+    made.draining()
+    assert told == ["started", "end"]

@@ -353,6 +353,18 @@ async def test_the_task_of_a_retry_is_kept_until_it_ends(producer: Producer, net
 
 
 @with_producer(cluster(t={"b": 1}))
+async def test_a_send_whose_retry_is_cancelled_has_an_end(producer: Producer, network: ScriptedNetwork) -> None:
+    sender = producer.sender
+    future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+    sender.retry(sender.delivery(message()), None, future)
+    [task] = sender._tasks
+    task.cancel()
+    with pytest.raises(ClosedError, match="its producer was stopped"):
+        await future
+    assert not sender._tasks
+
+
+@with_producer(cluster(t={"b": 1}))
 async def test_a_failed_lookup_fails_only_the_waiting_sends(
     producer: Producer, network: ScriptedNetwork, caplog: pytest.LogCaptureFixture
 ) -> None:

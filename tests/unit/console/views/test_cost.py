@@ -14,3 +14,11 @@ def test_shares_and_estimates_need_their_figures():
     assert (share(1, 4), share(None, 4), share(1, 0)) == (0.25, None, None)
     assert stored_bytes(10, {"day": 2}, {"day": 300}) == 1500
     assert stored_bytes(None, {"day": 2}, {"day": 1}) is stored_bytes(1, {"day": None}, {"day": 1}) is None
+
+
+def test_each_span_has_its_own_sum():
+    windows = {f"stats_{name}": CounterWindow(sum=sum_) for name, sum_ in (("minute", 1), ("hour", 2), ("day", 3))}
+    one = CounterValues(**windows)
+    found = row("out", "g", "messages", {"a": one, "b": one})
+    assert found == {"direction": "out", "group": "g", "unit": "messages", "minute": 2, "hour": 4, "day": 6}
+    assert row("out", "g", "messages", None) == found | dict.fromkeys(["minute", "hour", "day"])

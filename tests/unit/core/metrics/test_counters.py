@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from rocketmq_py.core.metrics import counters
 from rocketmq_py.core.metrics.counters import DELAY, FIFO, NORMAL, TRANSACTION, MessageCounts, RpcKey, RpcLatency
 from rocketmq_py.protocol import names
 
@@ -40,3 +41,23 @@ def test_the_requests_of_a_read_are_counted_by_codes():
     assert {key: spans.count for key, spans in latency.spans.items()} == {
         RpcKey(310, 0, False, "success"): 2, RpcKey(310, 1, False, "success"): 1, RpcKey(35, 0, False, "oneway"): 1,
     }  # fmt: skip
+
+
+def test_half_messages_that_are_stored_together_count_once_in_the_histogram():
+    counts = MessageCounts()
+    counts.sent_halves("t", 3, 300)
+    counts.sent_halves("t", 1, 50)
+    assert counts.open_halves == {"t": 4}
+    [flow] = counts.received.values()
+    assert (flow.messages, flow.size, flow.sizes.count, flow.sizes.total) == (4, 350, 2, 150)
+
+
+def test_the_bounds_of_histograms_are_those_of_java():
+    assert counters.FINISH_BOUNDS == (5, 60, 600, 3600, 43200, 86400)
+
+
+def test_a_request_is_counted_once():
+    latency = RpcLatency()
+    latency.observe(RpcKey(310, 0, False, "success"), 4.0)
+    [spans] = latency.spans.values()
+    assert (spans.count, spans.total) == (1, 4.0)

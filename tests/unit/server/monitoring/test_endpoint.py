@@ -126,3 +126,16 @@ def test_an_address_of_all_interfaces_is_logged(caplog: pytest.LogCaptureFixture
         assert "without access control: anyone who reaches it reads /livez /readyz /startupz" in caplog.text
 
     serving(test, Exposition(), metrics=None, health=Place("0.0.0.0", 0))
+
+
+def test_the_turns_of_the_loop_are_watched_from_the_start_and_the_thread_ends() -> None:
+    async def test(served: MonitoringEndpoint) -> None:
+        assert served._heartbeat._timer is None
+        served.started()
+        assert served._heartbeat._timer is not None
+        await served.stop()
+        assert served._heartbeat._timer is None
+        assert served._thread is not None
+        assert not served._thread.is_alive()
+
+    serving(test, Exposition())

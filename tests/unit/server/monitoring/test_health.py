@@ -75,3 +75,7 @@ def test_a_loop_that_does_not_turn_is_not_alive():
         assert (await server._page("/livez", PLAIN)).status == 200
 
     asyncio.run(main())
+
+
+def test_a_loop_may_stand_still_for_thirty_seconds():
+    assert STUCK_SECONDS == 30

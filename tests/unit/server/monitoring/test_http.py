@@ -114,6 +114,22 @@ def test_requests_and_answers_have_some_seconds():
     assert asyncio.run(ends_after(b"GET /a HTTP/1.1\r\n\r\n")) == pytest.approx(30, abs=0.9)
 
 
+def test_a_connection_that_has_ended_leaves_room_for_another(monkeypatch):
+    monkeypatch.setattr(http, "MOST_CONNECTIONS", 1)
+
+    async def main() -> None:
+        server = HttpServer({"/a": _page})
+        port = await server.start("127.0.0.1", 0)
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(b"HEAD /a HTTP/1.1\r\n\r\n")
+            assert (await reader.read()).startswith(b"HTTP/1.1 200")
+            writer.close()
+        await server.stop()
+
+    asyncio.run(main())
+
+
 def test_connections_have_a_limit(monkeypatch):
     monkeypatch.setattr(http, "MOST_CONNECTIONS", 0)
     with pytest.raises(ConnectionError):

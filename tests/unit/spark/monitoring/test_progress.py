@@ -96,6 +96,13 @@ def test_a_progress_line_shows_rates_and_lag() -> None:
     assert describe(batch_progress(report())) == "late batch 3: 40 rows | 80 rows/s | 0.50 s | lag t 5 | 0 s left"
 
 
+def test_a_progress_line_of_a_query_without_queues_says_nothing_of_lag() -> None:
+    line = describe(
+        BatchProgress(query="q", query_id="q", batch_id=1, at=0, rows=7, durations={"triggerExecution": 0.5})
+    )
+    assert line == "q batch 1: 7 rows | 0 rows/s | 0.50 s"
+
+
 def test_a_growing_lag_has_no_estimate() -> None:
     assert "left" not in describe(batch_progress(report(inputRowsPerSecond=100.0)))
 

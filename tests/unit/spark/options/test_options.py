@@ -207,6 +207,7 @@ def test_a_relative_start_begins_at_the_end_of_a_queue_without_messages_since() 
     assert start(startingTimestamp="-10 minutes") == Times(-600_000, None, or_latest=True)
     assert start(startingTimestamp="-1 s", startingOffsetsByTimestampStrategy="error") == Times(-1000, None)
     assert start(startingTimestamp="9") == Times(9, None, or_latest=False)
+    assert start(startingTimestamp="0") == Times(0, None, or_latest=False)
     queues = {MessageQueue("orders", "b", 0): 7, MessageQueue("orders", "b", 1): -3_600_000}
     text = '{"orders": {"b": {"0": 7, "1": "-1 hour"}}}'
     assert start(startingOffsetsByTimestamp=text) == Times(0, queues, or_latest=False)

@@ -293,6 +293,15 @@ async def test_the_reason_is_raised_when_no_broker_can_be_reached(brokers):
 
 
 @with_broker()
+async def test_a_receive_says_why_no_broker_answers(brokers):
+    async with consumer(brokers) as member:
+        brokers.network.unreachable.add("b:1")
+        brokers.network.transports["b:1"].close()
+        with pytest.raises(NetworkError, match="b:1"):
+            await member.receive(timeout=0.01)
+
+
+@with_broker()
 async def test_a_permanent_error_is_raised_at_once(brokers):
     brokers.special[Code.POP_MESSAGE] = lambda _: Command(ResponseCode.NO_PERMISSION, remark="not for you")
     async with consumer(brokers) as member:
