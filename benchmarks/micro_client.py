@@ -14,7 +14,8 @@ import pyarrow as pa
 from rocketmq_py.accelerator import Accelerator, installed
 from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
 from rocketmq_py.arrow.decode import COLUMNS, Decoder
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.core.producer.outgoing_message import Packer, SendHead
 from rocketmq_py.model import Message, MessageQueue, RecordHead
 from rocketmq_py.wire.ids import UniqueKeys

@@ -68,14 +68,18 @@ def _event_loop(session: Any) -> Any:
 @click.option("--runs", default=3)
 @click.option("--threads", default=20)
 @click.option("--work-us", default=0, help="Microseconds each listener call sleeps.")
+@click.option("--in-flight", default="1", help="Option pulls_in_flight: a number, or auto.")
 @click.option("--profile", is_flag=True)
-def main(namesrv: str, topic: str, n: int, runs: int, threads: int, work_us: int, profile: bool) -> None:
+def main(
+    namesrv: str, topic: str, n: int, runs: int, threads: int, work_us: int, in_flight: str, profile: bool
+) -> None:
     """Measure our push consumer."""
     profiler = cProfile.Profile() if profile else None
+    options = {"consume_threads": threads, "pulls_in_flight": in_flight if in_flight == "auto" else int(in_flight)}
     for _ in range(runs):
         if profiler:
             profiler.enable()
-        row = _event_loop(run(namesrv, topic, n, work_us / 1e6, {"consume_threads": threads}))
+        row = _event_loop(run(namesrv, topic, n, work_us / 1e6, options))
         if profiler:
             profiler.disable()
         print(json.dumps(row), flush=True)

@@ -13,7 +13,7 @@ from rocketmq_py.arrow.ranges import QueueRange
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings
 from rocketmq_py.arrow.remoting.filters import message_filter
-from rocketmq_py.arrow.remoting.pull_window import Pull, Segment
+from rocketmq_py.core.consumer.pull_window import Pull, Segment
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from tests.interop.javapeer import JavaPeer

@@ -1,21 +1,8 @@
-"""Pulled messages that are not decoded yet. A separate module, so that planners need not import the decoder."""
+"""The choice of the decoder. A separate module, so that planners need not import a decoder."""
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import NamedTuple
-
-
-class FetchedChunk(NamedTuple):
-    """The body of one pull response, which covers the queue offsets from ``start`` up to, not including, ``stop``.
-
-    :ivar is_damaged: messages at these offsets are damaged, and the broker did not send them; ``body`` is empty.
-    """
-
-    body: bytes
-    start: int
-    stop: int
-    is_damaged: bool = False
 
 
 class DecoderChoice(Enum):

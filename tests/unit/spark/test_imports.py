@@ -39,7 +39,8 @@ from rocketmq_py.model import RecordHead
 from rocketmq_py.arrow.source import corrupt_records as corrupt_records, reading as reading
 from rocketmq_py.spark.source import stream
 from rocketmq_py.arrow.decode import COLUMNS, Decoder
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
 host = pack_host("127.0.0.1", 10911)
 def record(offset, body, properties, flags=0):

@@ -21,7 +21,8 @@ from rocketmq_py.arrow.decode.columns import COLUMNS as COLUMNS, BodyLimits, Bud
 from rocketmq_py.arrow.decode.compiled import CompiledDecoder, Decoded, chosen
 from rocketmq_py.arrow.decode.layout import Ints, Irregular, Layout, holds_compressed, record_starts
 from rocketmq_py.arrow.decode.slices import as_kind, having
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.model import MessageExt
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records

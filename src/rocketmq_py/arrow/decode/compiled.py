@@ -18,7 +18,8 @@ from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.columns import COLUMNS
 from rocketmq_py.arrow.decode.layout import Irregular
 from rocketmq_py.arrow.decode.slices import as_kind, having
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import ConfigError
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.arrow.decode.layout import windows
-from rocketmq_py.arrow.fetched import FetchedChunk
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.wire.record import MAGIC_V1, MAGIC_V2, MIN_SIZE, PHYSICAL_OFFSET_AT, QUEUE_ID_AT, QUEUE_OFFSET_AT
 
 ENTRY = np.dtype([("physical", ">i8"), ("size", ">i4"), ("code", ">i8")])

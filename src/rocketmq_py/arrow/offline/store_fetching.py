@@ -7,7 +7,6 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 import numpy as np
 
 from rocketmq_py.accelerator import installed
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
 from rocketmq_py.arrow.offline.log_index import Key, StoredAt, queues_of
 from rocketmq_py.arrow.offline.records import Entries, chunks_of, entries_of, has_code, is_record, joined, runs
@@ -15,6 +14,7 @@ from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange, report_losses
 from rocketmq_py.arrow.remoting.queues import LocatedRange
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.core.sql92 import SqlFilter, compile_sql
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import decode_properties

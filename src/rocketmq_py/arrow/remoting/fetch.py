@@ -1,7 +1,7 @@
 """Fetch one range of offsets of one queue by pulls over a blocking connection, with retries.
 
-Module ``pull_window`` decides which pulls to send. Bodies are not decoded here. Deleted messages are an error, or
-logged and skipped.
+``core.consumer.pull_window`` decides which pulls to send. Bodies are not decoded here. Deleted messages are an error,
+or logged and skipped.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.security import OPEN, Security
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.remoting.connection import IdleConnections, connect
 from rocketmq_py.arrow.remoting.filters import EVERYTHING, MessageFilter
-from rocketmq_py.arrow.remoting.pull_window import MAX_PULL, Pull, Segment, Window
 from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.core.consumer.pull_result import damaged_offsets, located_records
+from rocketmq_py.core.consumer.pull_window import MAX_PULL, FetchedChunk, Pull, Segment, Window
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.peer import Reply

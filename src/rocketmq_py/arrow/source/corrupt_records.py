@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from rocketmq_py.arrow.decode import Decoder
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.row_properties import ROW_KEY
 from rocketmq_py.arrow.sink.rows import DELAYS, NOT_COPIED, RowMessage
 from rocketmq_py.arrow.source.origin import Fetching, RangeFetch
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import CorruptRecord, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import Property, decode_properties

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.offsets import Bounds, Offsets
 from rocketmq_py.arrow.options.selection import Selection
 from rocketmq_py.arrow.ranges import QueueRange
 from rocketmq_py.arrow.remoting.queues import LocatedRange, QueueRoutes
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.model import MessageQueue
 
 

@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from rocketmq_py.arrow.decode.arrays import merged
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange, report_losses
 from rocketmq_py.arrow.remoting.queues import LocatedRange
@@ -16,6 +15,7 @@ from rocketmq_py.arrow.source.corrupt_records import CorruptRecords
 from rocketmq_py.arrow.source.decoders import Decoders
 from rocketmq_py.arrow.source.origin import RangeFetch
 from rocketmq_py.arrow.source.origins import fetching_of
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import NoRouteError
 
 _DECODE_BYTES = 2 * 1024 * 1024

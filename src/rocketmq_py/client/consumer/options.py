@@ -17,6 +17,7 @@ from rocketmq_py.core.consumer.allocation import Allocation, Average
 from rocketmq_py.core.consumer.consume_result import max_reconsume_times
 from rocketmq_py.core.consumer.flow_control import FlowLimits
 from rocketmq_py.core.consumer.orderly import MAX_RECONSUME, PAUSES
+from rocketmq_py.core.consumer.pulls_ahead import PullsInFlight, check_in_flight
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere, DamagedMessage, MessageModel
 from rocketmq_py.protocol.namespaces import check_namespace
@@ -107,6 +108,10 @@ class PullingOptions(QueueOptions):
         member can store its offset first. The only member of a group does not pause, nor does ``assign``.
     :param pull_delay_after_error: pause of a queue after a failed pull, 0 to 3600. (Java:
         ``pullTimeDelayMillsWhenException``; 3 s in Java's 4.x)
+    :param pulls_in_flight: how many pulls of a queue may be in flight while it has more messages: a number up to 64, or
+        ``"auto"`` for as many as the distance to the broker needs, up to 32. 1, the default, is what Java does. Flow
+        control counts the messages that they may bring. A queue without further messages always has one pull, which
+        its broker holds.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -116,6 +121,7 @@ class PullingOptions(QueueOptions):
     consume_max_span: int = 2000
     first_pull_delay: float = 0.5
     pull_delay_after_error: float = 1.0
+    pulls_in_flight: PullsInFlight = 1
 
 
 def check_ranges(options: GroupOptions, allowed: Mapping[str, tuple[float, float]]) -> None:
@@ -198,6 +204,7 @@ class PushOptions(PullingOptions):
 
     def __post_init__(self) -> None:
         check_ranges(self, _ALLOWED)
+        check_in_flight(self.pulls_in_flight)
         if self.close_timeout is not None and not self.close_timeout >= 0:
             raise ConfigError(f"close_timeout={self.close_timeout!r} must not be negative")
         if self.pull_from_broker_id is not None and self.pull_from_broker_id < 0:

@@ -10,7 +10,8 @@ import pytest
 
 from rocketmq_py.arrow.decode import COLUMNS, Decoder
 from rocketmq_py.arrow.decode.layout import record_starts
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.model import RecordHead
 from rocketmq_py.wire.record import COMPRESSED, encode_record, pack_host
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.arrow.decode import COLUMNS, BodyLimits, Decoder, layout
 from rocketmq_py.arrow.decode.layout import Irregular, Layout, record_starts
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import CorruptRecord, DecompressionLimit
 from rocketmq_py.model import RecordHead
 from rocketmq_py.wire.batch import encode_batch

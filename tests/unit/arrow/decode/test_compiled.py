@@ -13,7 +13,8 @@ from rocketmq_py.arrow.column_names import NUMPY_COLUMNS
 from rocketmq_py.arrow.decode import Decoder, compiled
 from rocketmq_py.arrow.decode.compiled import CompiledDecoder
 from rocketmq_py.arrow.decode.layout import Irregular
-from rocketmq_py.arrow.fetched import DecoderChoice, FetchedChunk
+from rocketmq_py.arrow.fetched import DecoderChoice
+from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.errors import ConfigError, CorruptRecord
 from rocketmq_py.wire.batch import encode_batch
 from tests.accelerated import needs_accelerator

@@ -11,9 +11,9 @@ import pytest
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.connection import IdleConnections
 from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.arrow.remoting.pull_window import MAX_PULL
 from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.arrow.remoting.shared_pulls import MOST_MESSAGES, MOST_RANGES, grouped, prefetched
+from rocketmq_py.core.consumer.pull_window import MAX_PULL
 from rocketmq_py.errors import NetworkError, RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode

@@ -22,7 +22,8 @@ DEFAULTS = {
         "message_model": MessageModel.CLUSTERING, "local_offset_dir": None, "rebalance_interval": 20.0,
         "pull_from_broker_id": None, "consume_from": ConsumeFromWhere.LAST_OFFSET, "consume_timestamp": None,
         "pull_threshold_for_queue": 1000, "pull_threshold_size_for_queue": 100, "consume_max_span": 2000,
-        "first_pull_delay": 0.5, "pull_delay_after_error": 1.0, "orderly": False, "consume_threads": 20,
+        "first_pull_delay": 0.5, "pull_delay_after_error": 1.0, "pulls_in_flight": 1, "orderly": False,
+        "consume_threads": 20,
         "consume_batch_size": 1, "pull_batch_size": 32, "pull_batch_bytes": 262144, "pull_interval": 0.0,
         "pull_threshold_for_topic": -1, "pull_threshold_size_for_topic": -1, "max_reconsume_times": -1,
         "consume_timeout": 900.0, "stuck_after": 60.0, "suspend_seconds": 1.0, "client_rebalance": True,
@@ -166,3 +167,10 @@ def test_the_classic_intervals_fit_push_and_lite_pull_consumers():
     assert lite.shared().rebalance_interval == 10.0
     assert lite.shared().pull_delay_after_error == 3.0
     assert PushOptions().rebalance_interval == 20.0
+
+
+@pytest.mark.parametrize("options", [PushOptions, LitePullOptions])
+def test_pulls_in_flight_are_checked(options):
+    assert options(pulls_in_flight="auto").shared().pulls_in_flight == "auto"
+    with pytest.raises(ConfigError, match="pulls_in_flight=65 is out of range"):
+        options(pulls_in_flight=65)

@@ -11,9 +11,10 @@ from time import monotonic
 from typing import NamedTuple
 
 from rocketmq_py.client.client_instance import ClientInstance
+from rocketmq_py.core.consumer.pull_window import Segment
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import BrokerError
-from rocketmq_py.model import MessageQueue
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullMessage, PullResponse
@@ -32,6 +33,8 @@ class PendingPull(NamedTuple):
     :ivar offset: the offset it pulls from.
     :ivar sent_at: when it was sent, in monotonic seconds.
     :ivar is_master: True if it was sent to the queue's master.
+    :ivar commits: True if it has an offset to commit.
+    :ivar segment: the offsets it is for, None for all from ``offset`` on; messages beyond are those of another pull.
     """
 
     offset: int
@@ -40,6 +43,8 @@ class PendingPull(NamedTuple):
     connection: Connection
     is_master: bool
     answer: asyncio.Future[Reply]
+    commits: bool = False
+    segment: Segment | None = None
 
 
 class PullAnswer(NamedTuple):
@@ -79,18 +84,31 @@ def pull_header(  # noqa: PLR0913 - the fields of one header
 
 def begin_pull(
     code: RequestCode, header: PullMessage, subscription: SubscriptionData, connection: Connection, *, timeout: float,
-    is_master: bool,
+    is_master: bool, segment: Segment | None = None,
 ) -> PendingPull:  # fmt: skip
     """Send a pull and return without waiting for the answer.
 
     :param subscription: kept in the result, to decode the answer.
     :param timeout: seconds after which the pull fails with RequestTimeout.
     :param is_master: True if ``connection`` is to the queue's master.
+    :param segment: the offsets that the pull is for; None for all from its offset on.
     """
     answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     now = monotonic()
     connection.request(code, header, b"", answer_callback(answer), now + timeout)
-    return PendingPull(header.queue_offset, now, subscription, connection, is_master, answer)
+    commits = header.commit_offset > 0
+    return PendingPull(header.queue_offset, now, subscription, connection, is_master, answer, commits, segment)
+
+
+def within(messages: list[MessageExt], pull: PendingPull) -> list[MessageExt]:
+    """Return the messages of an answer that are for its pull and not for another one; all if it has no segment."""
+    segment = pull.segment
+    if segment is None or not messages:
+        return messages
+    start, stop = pull.offset, segment.stop
+    if start <= messages[0].queue_offset and messages[-1].queue_offset < stop:
+        return messages
+    return [message for message in messages if start <= message.queue_offset < stop]
 
 
 async def pull_answer(instance: ClientInstance, pull: PendingPull) -> PullAnswer:

@@ -18,10 +18,10 @@ from rocketmq_py.client.consumer.calls.pull_calls import (
     PullAnswer,
     WakeUp,
     begin_pull,
-    discard,
-    pull_answer,
     pull_header,
+    within,
 )
+from rocketmq_py.client.consumer.calls.pull_pipeline import PullPipeline
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.filters import check_version
 from rocketmq_py.client.consumer.flow_control_log import FlowControlLog
@@ -32,6 +32,7 @@ from rocketmq_py.core.consumer.flow_control import PullDecision, PullStep, failu
 from rocketmq_py.core.consumer.lite_pull import PULL_FLAGS, MessageCache
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import queue_end
+from rocketmq_py.core.consumer.pulls_ahead import NextPull
 from rocketmq_py.core.consumer.subscription import is_tag_type
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import RocketMQError, TopicNotExist
@@ -81,6 +82,9 @@ class LitePullLoop:
         self._flow = FlowControlLog(group.name, process, logging.INFO)  # a slow poll loop is the application's choice
         self._pause = WakeUp()
         self._has_pulled = False
+        self._pulls = PullPipeline(
+            process.queue, group.options.pulls_in_flight, options.pull_batch_size, self._decide, self._send
+        )
 
     def wake(self) -> None:
         """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
@@ -130,6 +134,7 @@ class LitePullLoop:
         if self._offset is None:
             delay = max(delay, START_DELAY)
         level = self._failures.failed(error)
+        self._pulls.forget_end()
         where = "its start" if self._offset is None else self._offset
         lasting = self._failures.duration
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
@@ -160,21 +165,26 @@ class LitePullLoop:
 
     async def _pull(self, offset: int) -> None:
         """Pull from ``offset`` on until a pull finds no message or flow control forbids the next pull."""
-        pull: PendingPull | None = await self._begin(offset)
+        pulls, queue = self._pulls, self._process.queue
+        instance = self._group.instance
+        address = await broker_of(instance, queue, broker_id=self._broker_id)
+        check_version(instance, address, self._subscription(queue.topic))
+        connection = await instance.connections.get(address)
+        pulls.begin(connection, offset, self._subscription(queue.topic))
         try:
-            while pull is not None:
-                answer = await pull_answer(self._group.instance, pull)
+            while pulls:
+                answer = await pulls.next(instance)
                 self._log_recovery()
-                pull = self._begin_next(answer)
-                if pull is not None:
-                    await asyncio.sleep(0)  # sends the next pull before the answer is decoded
-                self._offset = await self._handle(answer)
+                may_follow = pulls.may_follow(answer) and self._next_broker(answer.header) == self._broker_id
+                reached = pulls.take(answer) if may_follow else answer.header.next_begin_offset
+                if may_follow and pulls.fill(connection, reached - answer.pull.offset, len(answer.body)):
+                    await asyncio.sleep(0)  # sends the next pulls before the answer is decoded
+                self._offset = await self._handle(answer, reached)
                 self._broker_id = self._next_broker(answer.header)
-                if self._is_damaged or (pull is not None and pull.offset != self._offset):
-                    return  # some messages are pulled again
+                if self._is_damaged or self._offset != reached or not may_follow:
+                    return  # some messages are pulled again, or from another broker
         finally:
-            if pull is not None:
-                discard(pull)
+            pulls.discard()
 
     async def _pull_one(self, offset: int) -> None:
         """Pull only the message at ``offset``, from other replicas if it is damaged; skip it if all copies are."""
@@ -191,35 +201,20 @@ class LitePullLoop:
         else:
             self._cache.skip(self._process, pulled.next_offset)
 
-    async def _begin(self, offset: int) -> PendingPull:
-        instance = self._group.instance
-        address = await broker_of(instance, self._process.queue, broker_id=self._broker_id)
-        check_version(instance, address, self._subscription(self._process.queue.topic))
-        return self._send(await instance.connections.get(address), offset)
-
-    def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
-        """Send the next pull before ``answer`` is decoded; None if ``answer`` must be handled first."""
-        pull, header = answer.pull, answer.header
-        if answer.code != FOUND or self._next_broker(header) != self._broker_id or pull.connection.closed:
-            return None
-        if self._decide(header.next_begin_offset - pull.offset, len(answer.body)).step is not PullStep.PULL:
-            return None
-        return self._send(pull.connection, header.next_begin_offset)
-
-    def _send(self, connection: Connection, offset: int) -> PendingPull:
+    def _send(self, connection: Connection, pull: NextPull, _may_commit: bool) -> PendingPull:
         queue, options = self._process.queue, self._options
         subscription = self._subscription(queue.topic)
         version = 0 if is_tag_type(subscription.expression_type) else subscription.sub_version
         header = pull_header(
-            self._group.name, queue, offset, options.pull_batch_size, PULL_FLAGS, subscription, version=version,
+            self._group.name, queue, pull.offset, pull.number, PULL_FLAGS, subscription, version=version,
             suspend=options.broker_suspend_time,
         )  # fmt: skip
-        pull = begin_pull(
+        sent = begin_pull(
             RequestCode.LITE_PULL_MESSAGE, header, subscription, connection, timeout=options.timeout_when_suspend,
-            is_master=False,
+            is_master=False, segment=pull.segment,
         )  # fmt: skip
         self._process.pulled_at = self._group.now()
-        return pull
+        return sent
 
     def _log_recovery(self) -> None:
         self._has_pulled = True
@@ -234,21 +229,26 @@ class LitePullLoop:
 
     # -- answers
 
-    async def _handle(self, answer: PullAnswer) -> int:
-        """Put the messages of an answer into the cache; returns the offset of the next pull."""
+    async def _handle(self, answer: PullAnswer, reached: int) -> int:
+        """Put the messages of an answer into the cache; returns the offset of the next pull.
+
+        :param reached: the offset up to which its messages count, unless some cannot be decoded.
+        """
         group, queue = self._group, self._process.queue
-        messages, next_offset = list[MessageExt](), answer.header.next_begin_offset
+        messages, next_offset = list[MessageExt](), reached
         if answer.code == FOUND or answer.header.damaged is not None:
             tags = answer.pull.subscription.tags_set
             pulled = await decode_pull(answer.body, answer.header, queue, answer.pull.offset, tags, self._rules)
             group.skipped.undecoded(group.shown(queue), pulled.undecoded)
             self._is_damaged = pulled.damage is not None
-            messages, next_offset = self._finished(pulled.messages), pulled.next_offset
+            messages = self._finished(within(pulled.messages, answer.pull))
+            next_offset = min(pulled.next_offset, reached)
         if messages:
             self._cache.put(self._process, messages, answer.header.max_offset)
             self._arrived()
             return next_offset
         if answer.code == OFFSET_MOVED:
+            self._pulls.forget_end()
             self._offset_illegal(answer.pull.offset, next_offset)
         self._cache.skip(self._process, next_offset)
         return next_offset

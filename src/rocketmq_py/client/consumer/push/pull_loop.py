@@ -19,10 +19,10 @@ from rocketmq_py.client.consumer.calls.pull_calls import (
     PullAnswer,
     WakeUp,
     begin_pull,
-    discard,
-    pull_answer,
     pull_header,
+    within,
 )
+from rocketmq_py.client.consumer.calls.pull_pipeline import PullPipeline
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup, ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Dispatcher
 from rocketmq_py.client.consumer.filters import check_version
@@ -40,11 +40,11 @@ from rocketmq_py.core.consumer.flow_control import (
 )
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.core.consumer.pull_result import queue_end, restore_topic
+from rocketmq_py.core.consumer.pulls_ahead import NextPull
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
 from rocketmq_py.errors import ConnectError, ConnectionLost, NotLeader, RocketMQError, SubscriptionError, TopicNotExist
 from rocketmq_py.model import MessageExt
-from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.pop_handle import normal_topic
@@ -93,12 +93,16 @@ class PullLoop:
         self._is_damaged = False  # True if the message at self._offset was damaged
         self._broker_id = group.options.pull_from_broker_id or MASTER_ID
         self._sent_commit = 0
+        self._is_master = False  # True if pulls go to the queue's master
         self._has_pulled = False
         self._is_unsubscribed = False
         self._broker = group.instance.routes.broker_of(queue.queue)
         self._failures = group.failure_log(("queue", queue.queue), queue.queue.broker_name)
         self._flow = FlowControlLog(group.name, queue)
         self._pause = WakeUp()
+        options = group.options
+        in_flight = 1 if options.pull_interval else options.pulls_in_flight
+        self._pulls = PullPipeline(queue.queue, in_flight, options.pull_batch_size, self._decide, self._send)
 
     def wake(self) -> None:
         """Check now whether flow control still forbids to fetch messages, without waiting for the end of its pause."""
@@ -160,6 +164,7 @@ class PullLoop:
         delay, queue = failure_delay(error, self._group.options.pull_delay_after_error), self._queue.queue
         level = self._failures.failed(error)
         self._sent_commit = 0
+        self._pulls.forget_end()
         where = "its start" if self._offset is None else self._offset
         lasting = self._failures.duration
         _log.log(level, "pulling %s at %s failed%s, again in %g s: %s", queue, where, lasting, delay, error)
@@ -187,27 +192,30 @@ class PullLoop:
 
     async def _pull(self, offset: int) -> None:
         """Pull from ``offset`` on until a pull finds no message or flow control forbids the next pull."""
-        pull: PendingPull | None = await self._begin(offset)
+        connection = await self._connect()
+        if connection is None:
+            return
+        pulls, queue = self._pulls, self._queue
+        pulls.begin(connection, offset, self._group.announced[queue.queue.topic])
         try:
-            while pull is not None:
-                answer = await pull_answer(self._group.instance, pull)
+            while pulls:
+                answer = await pulls.next(self._group.instance)
                 self._log_recovery()
-                next_offset = answer.header.next_begin_offset
-                may_follow, has_few = self._may_follow(answer), next_offset - answer.pull.offset <= _FEW
-                pull = self._begin_next(answer) if may_follow and not has_few else None
-                if pull is not None:
-                    await asyncio.sleep(0)  # sends the next pull before the answer is decoded
-                if self._queue.dropped:
-                    continue
-                await self._handle(answer)
-                if self._is_damaged or self._offset != next_offset:
-                    return  # some messages are pulled again
-                if may_follow and has_few:
+                may_follow = self._may_follow(answer)
+                reached = pulls.take(answer) if may_follow else answer.header.next_begin_offset
+                has_few = reached - answer.pull.offset <= _FEW and not pulls
+                if may_follow and not has_few and self._send_more(connection, reached, len(answer.body)):
+                    await asyncio.sleep(0)  # sends the next pulls before the answer is decoded
+                if queue.dropped:
+                    return
+                await self._handle(answer, reached)
+                if self._is_damaged or self._offset != reached or not may_follow:
+                    return  # some messages are pulled again, or from another broker
+                if has_few:
                     await asyncio.sleep(0)  # starts the listener before the next pull is encoded
-                    pull = self._begin_next(answer)
+                    self._send_more(connection, reached, 0)
         finally:
-            if pull is not None:
-                discard(pull)
+            pulls.discard()
 
     async def _pull_one(self, offset: int) -> None:
         """Pull only the message at ``offset``, from other replicas if it is damaged; skip it if all copies are."""
@@ -221,17 +229,16 @@ class PullLoop:
         self._offset = pulled.next_offset
         self._hand_over(self._finished(pulled.messages), pulled.next_offset, queue_end(pulled.messages))
 
-    async def _begin(self, offset: int) -> PendingPull | None:
-        """Send a pull to the replica that the last answer suggested; None if the queue has moved to another broker."""
+    async def _connect(self) -> Connection | None:
+        """Connect to the replica that the last answer suggested; None if the queue has moved to another broker."""
         queue, instance = self._queue.queue, self._group.instance
         address = await broker_of(instance, queue, broker_id=self._broker_id)
         if self._has_moved():
             return None
-        subscription = self._group.announced[queue.topic]
-        check_version(instance, address, subscription)
+        check_version(instance, address, self._group.announced[queue.topic])
         connection = await instance.connections.get(address)
-        is_master = address == instance.routes.queue_master(queue)
-        return self._send(connection, offset, subscription, is_master=is_master)
+        self._is_master = address == instance.routes.queue_master(queue)
+        return connection
 
     def _has_moved(self) -> bool:
         """Return True if another broker has become the queue's master since the last call.
@@ -249,38 +256,38 @@ class PullLoop:
 
     def _may_follow(self, answer: PullAnswer) -> bool:
         """Return True if the pull after ``answer`` goes to the same broker without a pause."""
-        if answer.code != FOUND or self._group.options.pull_interval:
+        if not self._pulls.may_follow(answer) or self._group.options.pull_interval:
             return False
         return self._next_broker(answer.header) == self._broker_id
 
-    def _begin_next(self, answer: PullAnswer) -> PendingPull | None:
-        """Send the next pull before or after ``answer`` is handled; None if flow control forbids it for now."""
-        pull, header = answer.pull, answer.header
-        if pull.connection.closed or self._queue.dropped:
-            return None
-        coming = header.next_begin_offset - (self._offset or 0)
-        if self._decide(coming, len(answer.body) if coming else 0).step is not PullStep.PULL:
-            return None
-        subscription = self._group.announced[self._queue.queue.topic]
-        return self._send(pull.connection, header.next_begin_offset, subscription, is_master=pull.is_master)
+    def _send_more(self, connection: Connection, reached: int, size: int) -> bool:
+        """Send further pulls as far as flow control allows; False if there are none.
 
-    def _send(
-        self, connection: Connection, offset: int, subscription: SubscriptionData, *, is_master: bool
-    ) -> PendingPull:
+        :param reached: the offset after the messages that have arrived.
+        :param size: bytes of those that are not handled yet.
+        """
+        if self._queue.dropped:
+            return False
+        coming = reached - (self._offset or 0)
+        return self._pulls.fill(connection, coming, size if coming else 0)
+
+    def _send(self, connection: Connection, pull: NextPull, may_commit: bool) -> PendingPull:
         queue, options = self._queue.queue, self._group.options
-        commit = self._offset_to_commit() if is_master else 0
+        subscription = self._group.announced[queue.topic]
+        commit = self._offset_to_commit() if self._is_master and may_commit else 0
         posted = options.post_subscription_when_pull
         header = pull_header(
-            self._group.name, queue, offset, options.pull_batch_size,
-            pull_flags(commit, from_master=is_master, with_subscription=posted), subscription,
+            self._group.name, queue, pull.offset, pull.number,
+            pull_flags(commit, from_master=self._is_master, with_subscription=posted), subscription,
             version=subscription.sub_version, suspend=SUSPEND_SECONDS, commit=commit, posted=posted,
             most_bytes=options.pull_batch_bytes,
         )  # fmt: skip
-        pull = begin_pull(
-            RequestCode.PULL_MESSAGE, header, subscription, connection, timeout=PULL_TIMEOUT, is_master=is_master
-        )
+        sent = begin_pull(
+            RequestCode.PULL_MESSAGE, header, subscription, connection, timeout=PULL_TIMEOUT,
+            is_master=self._is_master, segment=pull.segment,
+        )  # fmt: skip
         self._queue.pulled_at = self._group.now()
-        return pull
+        return sent
 
     def _offset_to_commit(self) -> int:
         """The offset to commit with a pull; 0 (none) if the last pull carried the same one.
@@ -304,17 +311,21 @@ class PullLoop:
 
     # -- answers
 
-    async def _handle(self, answer: PullAnswer) -> None:
-        """Pass the messages of an answer to the dispatcher and advance to the answer's next offset."""
-        queue, header = self._queue, answer.header
-        next_offset = header.next_begin_offset
+    async def _handle(self, answer: PullAnswer, reached: int) -> None:
+        """Pass the messages of an answer to the dispatcher and advance to the next offset.
+
+        :param reached: the offset up to which its messages count, unless some cannot be decoded.
+        """
+        queue, header, next_offset = self._queue, answer.header, reached
         if answer.code == FOUND or header.damaged is not None:
             messages, next_offset = await self._messages(answer)
+            next_offset = min(next_offset, reached)
             if queue.dropped:  # while a thread decoded them
                 return
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
             self._hand_over(messages, next_offset, header.max_offset)
         elif answer.code == OFFSET_MOVED:
+            self._pulls.forget_end()
             await self._events.offset_illegal(queue, self._offset or 0, next_offset)
         elif not queue.count:
             self._group.offsets.update(queue.queue, next_offset)
@@ -341,7 +352,7 @@ class PullLoop:
         pulled = await decode_pull(answer.body, answer.header, source, answer.pull.offset, wanted.tags_set, self._rules)
         group.skipped.undecoded(group.shown(source), pulled.undecoded)
         self._is_damaged = pulled.damage is not None
-        return self._finished(pulled.messages), pulled.next_offset
+        return self._finished(within(pulled.messages, answer.pull)), pulled.next_offset
 
     def _finished(self, messages: list[MessageExt]) -> list[MessageExt]:
         """Restore the original topics of retried messages, remove namespaces, and apply the filter hooks."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
 from rocketmq_py.core.consumer.allocation import Allocation
+from rocketmq_py.core.consumer.pulls_ahead import PullsInFlight
 from rocketmq_py.model import ConsumeFromWhere, DamagedMessage, MessageModel
 
 
@@ -39,6 +40,7 @@ class PushSettings(ClientSettings, total=False):
     consume_max_span: int
     first_pull_delay: float
     pull_delay_after_error: float
+    pulls_in_flight: PullsInFlight
     orderly: bool
     consume_threads: int
     consume_batch_size: int

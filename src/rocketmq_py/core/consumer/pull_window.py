@@ -1,5 +1,7 @@
 """Decide which pulls to send for one range of one queue, with many in flight. No IO.
 
+Consumers (``core.consumer.pulls_ahead``) and reads with Arrow and Spark use it.
+
 A broker with default settings returns at most 32 messages per pull. The range is cut into segments that are pulled at
 the same time; the bodies are returned in the order of offsets. The length of segments is adapted to the broker's
 responses: it may limit the number of messages, their bytes, or, with a filter, the number of offsets it examines.
@@ -8,10 +10,10 @@ responses: it may limit the number of messages, their bytes, or, with a filter, 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from rocketmq_py.arrow.fetched import FetchedChunk
 from rocketmq_py.errors import RocketMQError
 
 MAX_PULL = 1024
@@ -27,6 +29,18 @@ _MIN_INFLIGHT_PULLS = 4
 
 class IncompleteRead(RocketMQError):
     """A range was not read completely: for some offsets there was no response. This is a bug of this package."""
+
+
+class FetchedChunk(NamedTuple):
+    """The body of one pull response, which covers the queue offsets from ``start`` up to, not including, ``stop``.
+
+    :ivar is_damaged: messages at these offsets are damaged, and the broker did not send them; ``body`` is empty.
+    """
+
+    body: bytes
+    start: int
+    stop: int
+    is_damaged: bool = False
 
 
 class Pull(NamedTuple):
@@ -62,21 +76,28 @@ class Window:
     :param in_flight: maximum number of pulls in flight.
     :param filtered: the pulls have a message filter, so a response covers more offsets than it has messages: as many as
         the broker examines in one read.
+    :param most: maximum length of a segment without a filter.
+    :param stride: number of offsets of a segment at first; 0: one pull is sent, and its response decides.
     """
 
-    def __init__(self, start: int, stop: int, in_flight: int, *, filtered: bool = False) -> None:
+    def __init__(
+        self, start: int, stop: int, in_flight: int, *, filtered: bool = False, most: int = MAX_PULL, stride: int = 0
+    ) -> None:
         self._learn = self._learn_reach if filtered else self._learn_number
         self._reaches: deque[int] = deque(maxlen=_SAMPLES)
         self._shortened: deque[int] = deque(maxlen=_SAMPLES)
         self._next = start
         self._taken = start
         self._stop = stop
-        self._in_flight = in_flight
+        self.in_flight = in_flight
+        self.coming = 0
+        """Number of offsets of the pulls in flight."""
+        self._most = most
         self._segments: deque[Segment] = deque()
         self._inflight = 0
         self._unasked = 0  # segments in the deque whose pull must be sent (again)
         self._weight = 1  # estimated bytes of a response
-        self._stride = 0  # messages per pull; 0 until the first response
+        self._stride = stride  # messages per pull; 0 until the first response
         self._full_in_a_row = 0
         self._full_answers_needed = _FULL_ANSWERS_NEEDED
 
@@ -92,34 +113,52 @@ class Window:
             raise IncompleteRead(f"offsets {self._taken} to {self._stop - 1} were never answered")
         return True
 
-    def pulls(self) -> list[Pull]:
-        """Return the pulls to send now, failed ones first, as the limits for pulls in flight allow."""
+    @property
+    def stride(self) -> int:
+        """The number of offsets of a segment; 0 until the first response."""
+        return self._stride
+
+    def extend(self, stop: int) -> None:
+        """Move the end of the range; a smaller one than before has no effect."""
+        self._stop = max(self._stop, stop)
+
+    def pulls(self, admit: Callable[[int], bool] | None = None) -> list[Pull]:
+        """Return the pulls to send now, failed ones first, as the limits for pulls in flight allow.
+
+        :param admit: takes the number of offsets of the pulls in flight; returns False if no other pull may be sent.
+            The pull of the first offsets without a response is sent nevertheless, since others may wait for it.
+        """
         pulls: list[Pull] = []
         position = 0
-        while self._unasked and self._has_room and position < len(self._segments):
+        while self._unasked and position < len(self._segments):
             segment = self._segments[position]
             position += 1
             if not segment.asked:
+                if not self._may_send(admit) and (position > 1 or admit is None):
+                    break
                 self._cut(position, segment)
                 self._unasked -= 1
                 pulls.append(self._mark_asked(segment))
-        while self._next < self._stop and self._has_room:
-            segment = Segment(self._next, min(self._next + (self._stride or MAX_PULL), self._stop))
+        while self._next < self._stop and self._may_send(admit):
+            segment = Segment(self._next, min(self._next + (self._stride or self._most), self._stop))
             self._segments.append(segment)
             self._next = segment.stop
             pulls.append(self._mark_asked(segment))
         return pulls
+
+    def _may_send(self, admit: Callable[[int], bool] | None) -> bool:
+        return self._has_room and (admit is None or admit(self.coming))
 
     @property
     def _has_room(self) -> bool:
         if not self._stride:
             return self._inflight < 1
         most = min(_MAX_INFLIGHT_MESSAGES // self._stride, _MAX_INFLIGHT_BYTES // self._weight)
-        return self._inflight < min(self._in_flight, max(most, _MIN_INFLIGHT_PULLS))
+        return self._inflight < min(self.in_flight, max(most, _MIN_INFLIGHT_PULLS))
 
     def _cut(self, position: int, segment: Segment) -> None:
         """Shorten ``segment`` to what one response can contain; insert the rest as a segment at index ``position``."""
-        stop = segment.start + (self._stride or MAX_PULL)
+        stop = segment.start + (self._stride or self._most)
         if stop < segment.stop:
             self._segments.insert(position, Segment(stop, segment.stop))
             self._unasked += 1
@@ -128,25 +167,36 @@ class Window:
     def _mark_asked(self, segment: Segment) -> Pull:
         segment.asked = True
         self._inflight += 1
-        return Pull(segment.start, segment.stop - segment.start, segment)
+        asked = segment.stop - segment.start
+        self.coming += asked
+        return Pull(segment.start, asked, segment)
 
-    def answer(self, segment: Segment, body: bytes, next_offset: int, *, is_damaged: bool = False) -> None:
+    @property
+    def is_at_limit(self) -> bool:
+        """True if as many pulls are in flight as may be."""
+        return self._inflight >= self.in_flight
+
+    def answer(
+        self, segment: Segment, body: bytes, next_offset: int, *, is_damaged: bool = False, weight: int | None = None
+    ) -> None:
         """Record the response to the pull of ``segment``.
 
         If the response does not reach the end of the segment, the rest is pulled again.
 
         :param body: all messages from the start of the segment up to ``next_offset``.
         :param is_damaged: the broker left out messages of the segment because they are damaged.
+        :param weight: bytes of the response, if ``body`` is not given.
         """
         self._inflight -= 1
         asked = segment.stop - segment.start
+        self.coming -= asked
         reached = max(min(next_offset, segment.stop), segment.start)
         if reached < segment.stop:
             self._segments.insert(self._segments.index(segment) + 1, Segment(reached, segment.stop))
             self._unasked += 1
             segment.stop = reached
         segment.body, segment.is_damaged = body, is_damaged
-        self._weight = max(len(body), self._weight * 3 // 4, 1)
+        self._weight = max(len(body) if weight is None else weight, self._weight * 3 // 4, 1)
         self._learn(asked, next_offset - segment.start)
 
     def _learn_reach(self, asked: int, reach: int) -> None:
@@ -177,7 +227,7 @@ class Window:
         elif asked == self._stride:
             self._full_in_a_row += 1
             if self._full_in_a_row >= self._full_answers_needed:
-                self._stride, self._full_in_a_row = min(self._stride * 2, MAX_PULL), 0
+                self._stride, self._full_in_a_row = min(self._stride * 2, self._most), 0
 
     def _usual(self) -> int:
         """Return the number of messages to request in one pull, from recent responses with fewer than requested.
@@ -191,6 +241,7 @@ class Window:
     def failed(self, segment: Segment) -> None:
         """Record that the pull of ``segment`` failed, so that :meth:`pulls` returns it again."""
         self._inflight -= 1
+        self.coming -= segment.stop - segment.start
         segment.asked = False
         self._unasked += 1
 

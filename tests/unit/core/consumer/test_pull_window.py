@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.arrow.remoting.pull_window import IncompleteRead, Pull, Window
+from rocketmq_py.core.consumer.pull_window import IncompleteRead, Pull, Window
 from tests.examples import examples
 
 
