@@ -62,12 +62,11 @@ def lag(
     repetitions = (count or sys.maxsize) if watch else 1
 
     async def work(admin: Admin) -> int:
-        await _check_exists(admin, group, topic)
         before: LagSnapshot | None = None
         for number in range(repetitions):
             if number:
                 await asyncio.sleep(interval)
-            now = await _snapshot(admin, group, topic, before)
+            now = await (_snapshot(admin, group, topic) if number else first_snapshot(admin, group, topic))
             if now is not None:
                 _echo(group, lag_rows(now, before), output, watch=watch)
                 before = now
@@ -81,32 +80,40 @@ def lag(
             raise SystemExit(Status.UNHEALTHY)
 
 
-async def _snapshot(admin: Admin, group: str, topic: str | None, before: LagSnapshot | None) -> LagSnapshot | None:
-    """Query the group's progress; after a network error, print it and return None.
+async def first_snapshot(admin: Admin, group: str, topic: str | None) -> LagSnapshot:
+    """Query the group's progress, and at the same time whether group and topic exist.
 
-    :param before: the previous snapshot; None for the first query, whose errors are raised.
-    :raises NetworkError: the first query failed.
+    :raises CommandFailure: there is no such group, or it has committed nothing and ``topic`` is None; exit status 3.
+    :raises NoRouteError: there is no such topic.
+    :raises NetworkError: a query failed.
     """
+    exists, route, progress = await asyncio.gather(
+        existing_group(admin, group),
+        admin.route(topic) if topic is not None else asyncio.sleep(0),
+        admin.progress(group, topic),
+        return_exceptions=True,
+    )
+    for outcome in (exists, route, progress):
+        if isinstance(outcome, BaseException):
+            raise outcome
+    assert isinstance(progress, dict)
+    if topic is None and not progress:
+        raise missing(
+            f"group {group} has committed nothing yet",
+            "Use --topic NAME to show the lag on a topic it has not consumed",
+        )
+    return LagSnapshot(time.monotonic(), progress)
+
+
+async def _snapshot(admin: Admin, group: str, topic: str | None) -> LagSnapshot | None:
+    """Query the group's progress again; after a network error, print it and return None."""
     from rocketmq_py.errors import NetworkError
 
     try:
         return LagSnapshot(time.monotonic(), await admin.progress(group, topic))
     except NetworkError as e:
-        if before is None:
-            raise
         click.echo(f"{e}; asked again", err=True)
         return None
-
-
-async def _check_exists(admin: Admin, group: str, topic: str | None) -> None:
-    await existing_group(admin, group)
-    if topic is not None:
-        await admin.route(topic)
-    elif not await admin.progress(group):
-        raise missing(
-            f"group {group} has committed nothing yet",
-            "Use --topic NAME to show the lag on a topic it has not consumed",
-        )
 
 
 def lag_rows(now: LagSnapshot, before: LagSnapshot | None) -> list[Row]:

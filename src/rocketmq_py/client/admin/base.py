@@ -171,8 +171,7 @@ class AdminBase(AsyncLifetime):
 
     async def _masters_and_slaves(self, cluster: str | None) -> list[str]:
         """The addresses of all masters, then of all slaves, sorted. Parameters and errors as of :meth:`_masters`."""
-        masters = await self._masters(cluster)
-        info = await self.cluster()
+        masters, info = await asyncio.gather(self._masters(cluster), self.cluster())
         slaves = {
             address for name in _names(info, cluster) for address in info.broker_addr_table[name].broker_addrs.values()
         }

@@ -127,8 +127,6 @@ class StatisticsAdmin(AccessAdmin):
         """
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         header = GetConsumerRunningInfo(consumer_group=group, client_id=client_id, jstack_enable=stack)
-        for address in (await self._brokers()).values():
-            answer = await self._unless((SystemError_,), address, code, header)
-            if answer is not None and answer.body:
-                return ConsumerRunningInfo.decode(answer.body)
-        return None
+        answers = await self._ask_each(await self._brokers(), code, header, without=(SystemError_,))
+        bodies = (answer.body for answer in answers.values() if answer.body)
+        return next(map(ConsumerRunningInfo.decode, bodies), None)
