@@ -87,6 +87,7 @@ async def first_snapshot(admin: Admin, group: str, topic: str | None) -> LagSnap
     :raises NoRouteError: there is no such topic.
     :raises NetworkError: a query failed.
     """
+    at = time.monotonic()
     exists, route, progress = await asyncio.gather(
         existing_group(admin, group),
         admin.route(topic) if topic is not None else asyncio.sleep(0),
@@ -102,7 +103,7 @@ async def first_snapshot(admin: Admin, group: str, topic: str | None) -> LagSnap
             f"group {group} has committed nothing yet",
             "Use --topic NAME to show the lag on a topic it has not consumed",
         )
-    return LagSnapshot(time.monotonic(), progress)
+    return LagSnapshot(at, progress)
 
 
 async def _snapshot(admin: Admin, group: str, topic: str | None) -> LagSnapshot | None:

@@ -155,7 +155,11 @@ async def _planned(admin: Admin, group: str, queue: MessageQueue, choose: Offset
 
 
 async def _apply(admin: Admin, group: str, topic: str, rows: list[Row]) -> None:
+    """Reset all queues at once; after failures, raise the first when every queue was tried."""
     from rocketmq_py.model import MessageQueue
 
-    for row in rows:
-        await admin.reset_group_offset(group, MessageQueue(topic, row["broker"], row["queue"]), row["to"])
+    queues = [(MessageQueue(topic, row["broker"], row["queue"]), row["to"]) for row in rows]
+    resets = (admin.reset_group_offset(group, queue, to) for queue, to in queues)
+    for outcome in await asyncio.gather(*resets, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome

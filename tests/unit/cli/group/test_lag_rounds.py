@@ -8,17 +8,20 @@ from typing import Any
 import pytest
 
 from rocketmq_py.aio import Admin
+from rocketmq_py.cli.group import reset
 from rocketmq_py.cli.group.lag import first_snapshot
 from rocketmq_py.cli.output.failures import CommandFailure
 from rocketmq_py.errors import NoRouteError
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig, SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, Version
 from rocketmq_py.wire.command import Command
 from tests.unit.client.rounds import count_rounds
 from tests.unit.client.scripted import route_answer
 
 BROKERS = ["a", "b", "c", "d"]
+RESET: list[str] = []
+"""The queues that were reset."""
 ROUTE = dict.fromkeys(BROKERS, 16)
 
 
@@ -36,10 +39,12 @@ def answer(address: str, request: Command) -> Command:
             return Command(0, body=_stats(address.partition(":")[0], request.ext["consumerGroup"]))
         case RequestCode.GET_ROUTEINFO_BY_TOPIC:
             return route_answer(ROUTE if request.ext["topic"] == "t" else None)
-        case RequestCode.GET_MAX_OFFSET:
-            return Command(0, ext={"offset": "10"})
-        case RequestCode.QUERY_CONSUMER_OFFSET | RequestCode.GET_MIN_OFFSET:
-            return Command(0, ext={"offset": "3"})
+        case RequestCode.INVOKE_BROKER_TO_RESET_OFFSET:
+            RESET.append(f"{address} {request.ext['queueId']} {request.ext['offset']}")
+            return Command(0, body=b'{"offsetTable":{}}')
+        case RequestCode.QUERY_CONSUMER_OFFSET | RequestCode.GET_MIN_OFFSET | RequestCode.GET_MAX_OFFSET:
+            offset = "10" if request.code == RequestCode.GET_MAX_OFFSET else "3"
+            return Command(0, version=Version.V5_0_0, ext={"offset": offset})
     raise AssertionError(request)
 
 
@@ -63,6 +68,14 @@ def test_the_lag_of_64_queues_on_4_brokers_takes_2_round_trips(topic: str | None
 def test_lags_of_64_queues_take_3_round_trips() -> None:
     rounds, lag = count_rounds(lambda admin: admin.lag("g", "t"), answer)
     assert (rounds, lag) == (3, 64 * 7)
+
+
+def test_64_queues_are_reset_in_3_round_trips() -> None:
+    rows = [{"broker": broker, "queue": queue, "to": queue} for broker in BROKERS for queue in range(16)]
+    RESET.clear()
+    rounds, _ = count_rounds(lambda admin: reset._apply(admin, "g", "t", rows), answer)
+    assert rounds == 3
+    assert sorted(RESET) == sorted(f"{broker}:1 {queue} {queue}" for broker in BROKERS for queue in range(16))
 
 
 def test_what_does_not_exist_is_said() -> None:
