@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import get_args
 
@@ -17,7 +17,8 @@ import click
 from benchmarks.errors import BenchError
 from benchmarks.figures import human
 from benchmarks.growth.sides import Side
-from benchmarks.growth.works import WORKS, Context, Measured
+from benchmarks.growth.stored import answers, cold, keys
+from benchmarks.growth.works import Context, Measured, groups, members, topics
 from benchmarks.session import QUICK, Session, progress
 from tests.interop.javapeer import JavaPeer, PeerError, missing
 
@@ -25,18 +26,24 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "topics": (1_000, 5_000, 20_000),
     "groups": (1_000, 10_000, 50_000),
     "members": (500, 1_000, 2_000),
+    "answers": (1_000, 10_000),
+    "keys": (2_000_000,),
+    "cold": (1_024,),
 }
+"""What is measured by default: numbers of topics, groups, members; of topics and groups; of messages; MiB of bodies."""
+
+WORKS: Mapping[str, Callable[[Context, Side, int], Measured]] = {
+    "topics": topics, "groups": groups, "members": members, "answers": answers, "keys": keys, "cold": cold,
+}  # fmt: skip
 
 
 @click.command()
 @click.option("--only", type=click.Choice(list(WORKS)), help="One of them instead of all.")
-@click.option(
-    "--size", "sizes", type=click.IntRange(min=1), multiple=True, help="How many, instead of the usual three."
-)
+@click.option("--size", "sizes", type=click.IntRange(min=1), multiple=True, help="How many, instead of the usual ones.")
 @click.option("--side", "sides", type=click.Choice(get_args(Side)), multiple=True, help="One broker instead of both.")
 @click.option("--rest", default=20.0, show_default=True, help="Seconds in which CPU at rest is measured.")
 def main(only: str | None, sizes: tuple[int, ...], sides: tuple[Side, ...], rest: float) -> None:
-    """Measure growing numbers of topics, groups and members, on our broker and on the Java peer in turn."""
+    """Measure growing numbers of what a broker holds, on our broker and on the Java peer in turn."""
     chosen: tuple[Side, ...] = sides or get_args(Side)
     if "java" in chosen:
         if (lacking := missing()) is not None:

@@ -29,11 +29,13 @@ class Running:
     """A running broker.
 
     :param start_seconds: time from the command until it is ready; a Java broker's name server is started before.
+    :param log: the file of its log; None for Java's.
     """
 
     broker: str
     pid: int
     start_seconds: float
+    log: Path | None = None
 
     @property
     def memory_mib(self) -> float:
@@ -81,7 +83,7 @@ def _ours(work: Path, prepare: Callable[[Path], None]) -> Iterator[Running]:
     begin = time.monotonic()
     server = start_ours(work, SETTINGS)
     try:
-        yield Running(server.broker, server.pid, time.monotonic() - begin)
+        yield Running(server.broker, server.pid, time.monotonic() - begin, work / "ours.log")
     finally:
         server.kill()
 

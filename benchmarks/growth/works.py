@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from rocketmq_py.wire.command import Command, encode_command
 RATE = 500
 """Number of messages that the steady producer sends per second."""
 _STEADY = Load("send", inflight=4096, topic=BYSTANDER, queues=QUEUES, size=128)
-_PERIOD_SECONDS = 20.0
+PERIOD_SECONDS = 20.0
 """Duration of a load, in which periodic work of a broker, every 5 or 10 seconds, happens at least once."""
 _OFFSETS_A_SECOND = 2_000
 _ONEWAY = 2
@@ -46,7 +47,7 @@ def topics(context: Context, side: Side, count: int) -> Measured:
         found = {"start s": server.start_seconds, "rest, % of a core": 100 * server.cpu_at_rest(context.rest_seconds)}
         with steady(context, server, found):
             load = Load("send", inflight=64, topic="grown", topics=count, size=128)
-            all_topics = context.generator.drive(server.broker, load, 1 << 40, seconds=_PERIOD_SECONDS)
+            all_topics = context.generator.drive(server.broker, load, 1 << 40, seconds=PERIOD_SECONDS)
         found |= {"sends/s": all_topics.rate, "longest send, ms": all_topics.max_us / 1_000}
         found |= {"memory, MiB": server.memory_mib, "descriptors": server.descriptors}
         found["stop s"] = server.stop()
@@ -89,28 +90,37 @@ def members(context: Context, side: Side, count: int) -> Measured:
         return asyncio.run(play(server))
 
 
-WORKS: dict[str, Callable[[Context, Side, int], Measured]] = {"topics": topics, "groups": groups, "members": members}
-
-
 @contextmanager
 def steady(context: Context, server: Running, found: Measured, prefix: str = "") -> Iterator[None]:
     """Send 500 messages per second during the block; add their waiting times in milliseconds to ``found``."""
     context.generator.drive(server.broker, _STEADY, 2_000)  # warm-up: the topic has its queues, and a JVM has compiled
+    before = 0 if server.log is None else server.log.stat().st_size
     with context.generator.steadily(server.broker, _STEADY, RATE) as ended:
         yield
     (driven,) = ended
     found |= {f"{prefix}bystander {name}, ms": value / 1_000 for name, value in _waits(driven).items()}
+    found[f"{prefix}bystander, % of its sends"] = 100 * driven.rate / RATE
+    if server.log is not None:
+        found[f"{prefix}longest turn above 50 ms, ms of CPU"] = longest_turn(server.log.read_bytes()[before:].decode())
 
 
 def _waits(driven: Driven) -> dict[str, float]:
     return {"p50": driven.p50_us, "p99": driven.p99_us, "longest": driven.max_us}
 
 
+def longest_turn(log: str) -> float:
+    """Return the milliseconds of CPU time of the longest turn that our broker warned of in its log; 0 for none.
+
+    Unlike waiting times it does not depend on what else the machine does.
+    """
+    return max(map(float, re.findall(r"a turn of the event loop took (\d+) ms", log)), default=0.0)
+
+
 def _commit_offsets(server: Running, names: list[str]) -> None:
     """Commit offsets by one-way requests at a steady rate, each for the next group and queue."""
     with connect(server.broker) as sock:
         begin, sent = time.monotonic(), 0
-        while (elapsed := time.monotonic() - begin) < _PERIOD_SECONDS:
+        while (elapsed := time.monotonic() - begin) < PERIOD_SECONDS:
             frames = []
             while sent < elapsed * _OFFSETS_A_SECOND:
                 header = UpdateConsumerOffset(

@@ -35,6 +35,8 @@ _UNSUPPORTED = (errno.EOPNOTSUPP, errno.ENOTSUP)
 _SCRATCH = bytearray(256 * 1024)
 """Buffer for reads that only check whether bytes are in memory; its content is not used."""
 _LOADED_AT_ONCE = 1024 * 1024
+_CAN_DROP = sys.platform == "linux" and hasattr(mmap, "MADV_DONTNEED")
+_DROPPED_AT_ONCE = 16 * 1024 * 1024
 _LOCK_CONTENT = b"lock"
 
 
@@ -130,6 +132,7 @@ class OsFile:
 
     def _unmap(self) -> None:
         if self._map is not None:
+            _drop_pages(self._map)
             # A response being sent may hold a view; the mapping is released with its last view.
             with contextlib.suppress(BufferError):
                 self._map.close()
@@ -140,6 +143,17 @@ class OsFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _drop_pages(mapped: mmap.mmap) -> None:
+    """Take the pages of a mapped file out of the process, piece by piece; they stay in the page cache.
+
+    The end of a mapping does that at once and holds the GIL for it: 84 ms for 1 GiB of pages of 4 KiB. This function
+    may be called in any thread, and lets others run between two pieces.
+    """
+    if _CAN_DROP:
+        for begin in range(0, len(mapped), _DROPPED_AT_ONCE):
+            mapped.madvise(mmap.MADV_DONTNEED, begin, min(_DROPPED_AT_ONCE, len(mapped) - begin))
 
 
 class OsLock:

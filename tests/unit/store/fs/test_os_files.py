@@ -244,6 +244,7 @@ def test_a_mapping_is_flushed_where_a_sync_does_not_cover_it(fs, tmp_path, monke
         def close(self):
             pass
 
+    monkeypatch.setattr(os_files, "_CAN_DROP", False)
     file = fs.open(tmp_path / "x", 10)
     file._map = mapping = Mapping()
     file.sync()
@@ -623,3 +624,28 @@ def test_settings_are_those_of_java():
 def test_wrong_settings_are_named(wrong, text):
     with pytest.raises(ConfigError, match=text):
         StoreConfig(**wrong)
+
+
+@pytest.mark.skipif(not os_files._CAN_DROP, reason="only Linux keeps what was written to dropped pages")
+def test_a_large_file_is_unmapped_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noted(mmap.mmap):
+        def madvise(self, *advice: int) -> None:
+            told.append(advice)
+            super().madvise(*advice)
+
+        def close(self) -> None:
+            told.append(())
+            super().close()
+
+    told: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os_files.mmap, "mmap", Noted)
+    size = 40 * 1024 * 1024
+    file = OsFileSystem().open(tmp_path / "log", size)
+    file.buffer[size - 3 :] = b"end"
+    file.close()
+    piece = 16 * 1024 * 1024
+    dont_need = mmap.MADV_DONTNEED
+    assert told == [(dont_need, 0, piece), (dont_need, piece, piece), (dont_need, 2 * piece, piece // 2), ()]
+    with (tmp_path / "log").open("rb") as written:
+        written.seek(size - 3)
+        assert written.read() == b"end"
