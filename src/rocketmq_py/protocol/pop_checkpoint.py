@@ -75,14 +75,22 @@ class CheckPoint(Body, kw_only=True, rename={
     def offsets(self) -> list[int]:
         """Queue offsets of the messages."""
         start = self.start_offset
-        return [start + diff for diff in self.diffs or range(self.count)]
+        if self._is_run:
+            return list(range(start, start + self.count))
+        return [start + diff for diff in self.diffs]
+
+    @property
+    def _is_run(self) -> bool:
+        """True if the messages have consecutive offsets from ``start_offset`` on; ``diffs`` ascend."""
+        diffs = self.diffs
+        return not diffs or (diffs[-1] == self.count - 1 and len(diffs) == self.count)
 
     def bits_of(self, offsets: Iterable[int]) -> int:
         """Return a bit mask of the messages with these queue offsets; offsets of other messages are ignored."""
-        start, diffs = self.start_offset, self.diffs
+        start = self.start_offset
         end = start + self.count
         bits = 0
-        if not diffs or diffs[-1] == self.count - 1:  # one after the other
+        if self._is_run:
             if isinstance(offsets, range) and offsets.step == 1:
                 low, high = max(offsets.start, start), min(offsets.stop, end)
                 return (1 << high - start) - (1 << low - start) if low < high else 0
@@ -90,6 +98,7 @@ class CheckPoint(Body, kw_only=True, rename={
                 if start <= offset < end:
                     bits |= 1 << offset - start
         else:
+            diffs = self.diffs
             for offset in offsets:
                 if offset - start in diffs:
                     bits |= 1 << diffs.index(offset - start)
@@ -116,8 +125,8 @@ class CheckPoint(Body, kw_only=True, rename={
     @property
     def unique_key(self) -> str:
         """Unique key of the message that carries the check-point."""
-        return _unique_key(self.topic, self.queue_id, self.start_offset, self.group, self.pop_time, self.broker_name,
-                           CK_TAG)  # fmt: skip
+        place = f"{self.topic}@{self.queue_id}@{self.start_offset}"
+        return f"{place}@{self.group}@{self.pop_time}@{self.broker_name}@{CK_TAG}"
 
     def encode(self) -> bytes:
         """Encode as Java does: compact, members sorted."""
@@ -146,7 +155,8 @@ class AckRecord(Body, kw_only=True, rename={
     @property
     def unique_key(self) -> str:
         """Unique key of the message that carries the ack."""
-        return _unique_key(self.topic, self.queue_id, self.offset, self.group, self.pop_time, self.broker_name, ACK_TAG)
+        place = f"{self.topic}@{self.queue_id}@{self.offset}"
+        return f"{place}@{self.group}@{self.pop_time}@{self.broker_name}@{ACK_TAG}"
 
     def key(self, broker_name: str) -> CkKey:
         """Return the key of the check-point to which the ack belongs.
@@ -186,10 +196,6 @@ class BatchAckRecord(AckRecord, kw_only=True, rename={
     def offsets(self) -> list[int]:
         """Queue offsets of the acked messages."""
         return self.offset_list
-
-
-def _unique_key(*words: str | int) -> str:
-    return "@".join(map(str, words))
 
 
 def decode_revive(tag: str, body: bytes) -> CheckPoint | AckRecord | None:

@@ -10,10 +10,15 @@ from __future__ import annotations
 import base64
 import enum
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import NamedTuple, Self
+
+import msgspec
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.names import RETRY_PREFIX
+
+_encode = msgspec.json.Encoder().encode
 
 NORMAL = "0"
 RETRY_V1 = "1"
@@ -130,7 +135,8 @@ def start_offset_entry(topic: str, queue_id: int, start: int) -> str:
 
 def msg_offset_entry(topic: str, queue_id: int, offsets: Iterable[int]) -> str:
     """Return an entry of header field msgOffsetInfo: the offsets of the messages popped from a queue."""
-    return f"{retry_flag(topic)} {queue_id} {','.join(map(str, offsets))}"
+    numbers = _encode(list(offsets)).decode()[1:-1]  # a JSON list without its brackets: faster than str for each
+    return f"{retry_flag(topic)} {queue_id} {numbers}"
 
 
 def queue_count_entry(topic: str, queue_id: int, count: int) -> str:
@@ -216,10 +222,15 @@ def encode_bits(numbers: Iterable[int]) -> str:
 def decode_bits(text: str) -> Sequence[int]:
     """Decode a set of small numbers encoded by :func:`encode_bits`; return them in ascending order.
 
-    Consecutive numbers are returned as a range, with which acks of whole pops need no work for each message.
+    Consecutive numbers are returned as a range, with which acks of whole pops need no work for each message. Sets of
+    the numbers below 64 are cached: most acks are of whole pops, which are alike.
 
     :raises BadHeader: the text is not base64.
     """
+    return _cached_bits(text) if len(text) <= _CACHED_LENGTH else _decode_bits(text)
+
+
+def _decode_bits(text: str) -> Sequence[int]:
     try:
         value = int.from_bytes(base64.b64decode(text, validate=True), "little")
     except ValueError as e:
@@ -227,4 +238,9 @@ def decode_bits(text: str) -> Sequence[int]:
     lowest = value & -value
     if not value & (value + lowest):
         return range(lowest.bit_length() - 1, value.bit_length()) if value else ()
-    return [place for place in range(value.bit_length()) if value >> place & 1]
+    return tuple([place for place in range(value.bit_length()) if value >> place & 1])
+
+
+_cached_bits = lru_cache(maxsize=1024)(_decode_bits)
+_CACHED_LENGTH = 12
+"""Base64 of 8 bytes."""

@@ -38,6 +38,21 @@ def test_checkpoint_bodies_equal_those_of_java() -> None:
     assert batch.encode() == BATCH
 
 
+@pytest.mark.parametrize(
+    ("diffs", "count", "offsets"),
+    [([0, 1, 2], 3, [100, 101, 102]), ([], 2, [100, 101]), ([], 0, []), ([2, 3], 2, [102, 103]),
+     ([0, 2], 3, [100, 102]), ([0, 1], 3, [100, 101]), ([5], 1, [105])],
+)  # fmt: skip
+def test_the_offsets_of_a_checkpoint(diffs: list[int], count: int, offsets: list[int]) -> None:
+    ck = CheckPoint(
+        broker_name="b", group="g", diffs=diffs, invisible_ms=1, count=count, pop_time=5, queue_id=2, start_offset=100,
+        topic="T",
+    )  # fmt: skip
+    assert ck.offsets == offsets
+    assert [ck.bits_of([offset]) for offset in offsets] == [1 << bit for bit in range(len(offsets))]
+    assert ck.bits_of([99, 110]) == 0
+
+
 def test_checkpoints_of_older_brokers_are_decoded() -> None:
     ck = CheckPoint.decode(b'{"bn":"b","c":"g","it":60000,"n":3,"pt":5,"q":2,"so":100,"t":"T"}')
     assert ck.offsets == [100, 101, 102]

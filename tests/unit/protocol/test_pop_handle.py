@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol import pop_handle
+from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest, MessageRequestModes, QueryAssignmentResponse
 from rocketmq_py.protocol.pop_handle import ExtraInfo
 
@@ -79,6 +84,22 @@ def test_ack_bits_equal_those_of_java() -> None:
         pop_handle.decode_bits("?")
 
 
+@given(st.lists(st.integers(0, 2**63 - 1), max_size=5))
+def test_offsets_are_written_with_commas(offsets: list[int]) -> None:
+    assert pop_handle.msg_offset_entry("T", 3, offsets) == f"0 3 {','.join(map(str, offsets))}"
+    assert pop_handle.msg_offset_entry("T", 3, range(8, 11)) == "0 3 8,9,10"
+
+
+def test_decoded_ack_bits_are_cached_if_they_are_short_and_cannot_be_changed() -> None:
+    short, long = pop_handle.encode_bits([0, 63]), pop_handle.encode_bits([0, 80])
+    assert pop_handle.decode_bits(short) is pop_handle.decode_bits(short)
+    assert pop_handle.decode_bits(long) is not pop_handle.decode_bits(long)
+    assert pop_handle.decode_bits(short) == (0, 63)
+    for _ in range(2):
+        with pytest.raises(BadHeader, match="'=' is not a set of bits"):
+            pop_handle.decode_bits("=")
+
+
 @given(st.sets(st.integers(0, 200)))
 def test_ack_bits_are_decoded(numbers: set[int]) -> None:
     assert list(pop_handle.decode_bits(pop_handle.encode_bits(numbers))) == sorted(numbers)
@@ -100,6 +121,35 @@ def test_a_batch_ack_has_the_member_names_of_java() -> None:
     )  # fmt: skip
     assert BatchAckRequest.decode(body) == BatchAckRequest(broker_name="b", acks=[ack])
     assert BatchAckRequest(broker_name="b", acks=[ack]).encode() == body
+
+
+VALUES = st.sampled_from([None, 0, "0", "7", 7, -1, 2**31, 2**63, 1.0, 1.5, "x", "", True, [], {}, [1]])
+ACK = st.dictionaries(st.sampled_from(["c", "t", "r", "so", "q", "b", "rq", "pt", "it", "other"]), VALUES)
+USUAL_ACK = st.fixed_dictionaries(
+    {"c": st.just("g"), "t": st.just("T"), "r": st.just("0"), "so": VALUES, "q": VALUES, "rq": st.just(1),
+     "pt": st.just("5"), "it": st.just(3)},
+    optional={"b": VALUES, "other": VALUES},
+)  # fmt: skip
+ACKS = st.one_of(
+    st.fixed_dictionaries(
+        {}, optional={"brokerName": VALUES, "acks": st.lists(st.one_of(USUAL_ACK, ACK)), "x": VALUES}
+    ),
+    VALUES,
+)
+
+
+@given(ACKS, st.sampled_from(["", " ", "x", ",", "\ud800"]))
+def test_batch_acks_are_decoded_in_one_step_as_in_two(acks: object, behind: str) -> None:
+    data = msgspec.json.encode(acks) + behind.encode("utf-8", "surrogatepass")
+
+    def result(decode: Callable[[bytes], BatchAckRequest]) -> BatchAckRequest | str:
+        try:
+            return decode(data)
+        except BadHeader as e:
+            return str(e)
+
+    general = partial(Body.decode.__func__, BatchAckRequest)  # type: ignore[attr-defined]
+    assert result(BatchAckRequest.decode) == result(general)
 
 
 def test_bodies_of_request_modes_are_decoded_and_encoded() -> None:

@@ -320,7 +320,7 @@ class PopService:
                 CheckPoint(
                     topic=topic, group=group, queue_id=queue_id, start_offset=start, pop_time=state.pop_time,
                     broker_name=self._config.broker_name, invisible_ms=header.invisible_time, count=found.count,
-                    diffs=[offset - start for offset in offsets],
+                    diffs=_distances(offsets, start),
                 ),
                 state.revive_queue,
             )  # fmt: skip
@@ -375,6 +375,13 @@ class PopService:
             msg_offset_info=pop_handle.join_entries(state.offsets),
             order_count_info=pop_handle.join_entries(state.order_counts) if state.header.order else None,
         )  # fmt: skip
+
+
+def _distances(offsets: Sequence[int], start: int) -> list[int]:
+    """Return the distances of queue offsets from ``start``."""
+    if isinstance(offsets, range):
+        return list(range(offsets.start - start, offsets.stop - start))
+    return [offset - start for offset in offsets]
 
 
 def pop_filters(header: PopMessage | Notification) -> tuple[TagsCodeFilter | None, SqlRecords | None]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+from typing import Annotated, Self, cast
 
 import msgspec
 
@@ -44,6 +45,17 @@ class BatchAckRequest(Body, kw_only=True):
 
     broker_name: str | None = None
     acks: list[BatchAck] = msgspec.field(default_factory=list)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """As :meth:`.Body.decode`; texts in the usual form are decoded in one step."""
+        if b"null" not in data:
+            with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
+                return cast("Self", _decode_acks(data))
+        return super().decode(data)
+
+
+_decode_acks = msgspec.json.Decoder(BatchAckRequest, strict=False).decode
 
 
 class QueryAssignmentRequest(Body, kw_only=True):
