@@ -16,6 +16,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.handlers.access import AccessHandlers
 from rocketmq_py.broker.metadata.access_store import open_access
+from rocketmq_py.broker.metrics.figures_log import FiguresLog
 from rocketmq_py.broker.metrics.monitor import Monitor
 from rocketmq_py.broker.record_permissions import authorization
 from rocketmq_py.broker.services import Services
@@ -169,7 +170,10 @@ class Broker:
             services.close()
             raise
         self._services, self._server, self._used_access = services, server, access
-        self._ticker = Ticker([*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server))], slow_turns)
+        self._ticker = Ticker(
+            [*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server)), *self._figures(services, server)],
+            slow_turns,
+        )
         self._ticker.start()
         try:
             await services.registration.start()
@@ -218,6 +222,13 @@ class Broker:
             Job(_MAPPINGS_MS, services.clean_mappings),
             Job(_SCRUB_MS, services.scrubber.tick),
         ]
+
+    def _figures(self, services: Services, server: Server) -> list[Job]:
+        """Return the job that logs figures, if it is asked for."""
+        seconds = self.config.figures_log_seconds
+        if not seconds:
+            return []
+        return [Job(seconds * 1000, FiguresLog(services, lambda: len(server.connections), self._clock).tick)]
 
     async def stop(self) -> None:
         """Unregister, answer every request on hold, and write everything to disk. Does nothing if stopped already.

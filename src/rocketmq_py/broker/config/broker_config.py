@@ -106,6 +106,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param health_port: a port for ``/livez``, ``/readyz`` and ``/startupz`` alone; -1 for none, 0 picks a free one (not
         a key of Java's).
     :param health_host: the address of that port; empty: the address of the metrics.
+    :param figures_log_seconds: log a line with rates and sizes in this interval, at level info; 0 for none (not a key
+        of Java's).
     :param ignored: settings of a broker.conf that have no effect here.
     :param transaction_check_interval: interval between checks of open transactions; 30 s as in Apache RocketMQ from
         5.1.4 on (60 s in earlier versions).
@@ -259,6 +261,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     metrics_queue_level: bool = False
     health_port: int = -1
     health_host: str = ""
+    figures_log_seconds: int = 0
 
     ignored: dict[str, str] = {}
 
@@ -280,6 +283,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         metrics_place(self.metrics_exporter_type, self.broker_ip1, self.metrics_prom_exporter_port)
         health_place(self.health_port, self.broker_ip1)
         extra_labels(self.metrics_label)
+        if not 0 <= self.figures_log_seconds <= 86_400:
+            raise ConfigError(f"figuresLogSeconds is {self.figures_log_seconds}: 0 to 86400 is expected")
 
     def _check_role(self) -> None:
         if self.broker_role not in ROLES:

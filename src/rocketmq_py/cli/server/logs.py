@@ -1,8 +1,10 @@
-"""The log of a server: text lines or one JSON object per line, without lines that repeat too often."""
+"""The log of a server: lines of text, logfmt or JSON, without lines that repeat too often."""
 
 from __future__ import annotations
 
 import logging
+import re
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from rocketmq_py.core.log_limiter import LogLimiter
 F = TypeVar("F", bound=Callable[..., Any])
 
 LEVELS = ("debug", "info", "warning", "error")
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "logfmt")
 _PACKAGE_PREFIX = "rocketmq_py."
 
 
@@ -42,7 +44,7 @@ def log_as(level: str | None, form: str, server: str = "") -> None:
     for handler in before:
         root.removeHandler(handler)
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines(server) if form == "json" else TextLines(server))
+    handler.setFormatter(_FORMATTERS[form](server))
     handler.addFilter(RepeatFilter(LogLimiter()))
     root.addHandler(handler)
     if level is not None:
@@ -92,7 +94,8 @@ class JsonLines(logging.Formatter):
     """Formats records as JSON: ``time``, ``level``, ``logger``, ``message``, and its format string as ``event``.
 
     ``event`` is the same for all lines of a kind, so it serves as a search key. Optional fields are ``values`` (the
-    arguments of the format string), ``more`` (the number of similar lines that were suppressed) and ``traceback``.
+    arguments of the format string), ``more`` (the number of similar lines that were suppressed), ``traceback``, and
+    ``trace_id`` and ``span_id`` while a span of OpenTelemetry is current.
 
     :param server: value of the field ``server``; empty for none.
     """
@@ -111,6 +114,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
             "event": str(record.msg),
             **self._server,
+            **span_ids(),
         }
         if record.args:
             values = record.args if isinstance(record.args, tuple) else (record.args,)
@@ -123,6 +127,64 @@ class JsonLines(logging.Formatter):
         if trace:
             fields["traceback"] = trace
         return msgspec.json.encode(fields).decode()
+
+
+class LogfmtLines(logging.Formatter):
+    """Formats records as logfmt: ``time=… level=warning logger=broker.registration msg="cannot register …"``.
+
+    Further fields are ``server``, ``trace_id``, ``span_id``, ``more`` and ``traceback``, as of :class:`JsonLines`.
+
+    :param server: value of the field ``server``; empty for none.
+    """
+
+    def __init__(self, server: str = "") -> None:
+        super().__init__()
+        self._server = {"server": server} if server else {}
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as a line."""
+        when = datetime.fromtimestamp(record.created).astimezone()
+        fields = {
+            "time": when.isoformat(timespec="milliseconds"), "level": record.levelname.lower(),
+            "logger": _name(record), "msg": record.getMessage(), **self._server, **span_ids(),
+        }  # fmt: skip
+        if getattr(record, "suppressed", 0):
+            fields["more"] = str(record.suppressed)  # type: ignore[attr-defined]
+        trace = _traceback(self, record)
+        if trace:
+            fields["traceback"] = trace
+        return " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+
+
+_PLAIN = re.compile(r"[!#-<>-\[\]-~]+")
+"""What needs no quotes in logfmt: no space, quote, backslash or equals sign."""
+_ESCAPES = {ord('"'): '\\"', ord("\\"): "\\\\", ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+def _quoted(value: str) -> str:
+    if _PLAIN.fullmatch(value):
+        return value
+    text = value.translate(_ESCAPES)
+    return '"' + "".join(sign if sign.isprintable() else f"\\u{ord(sign):04x}" for sign in text) + '"'
+
+
+_FORMATTERS: dict[str, Callable[[str], logging.Formatter]] = {
+    "text": TextLines, "json": JsonLines, "logfmt": LogfmtLines,
+}  # fmt: skip
+
+
+def span_ids() -> dict[str, str]:
+    """Return ``trace_id`` and ``span_id`` of the current span of OpenTelemetry; empty without one.
+
+    A program that has not imported OpenTelemetry has no span.
+    """
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return {}
+    current = trace.get_current_span().get_span_context()
+    if not current.is_valid:
+        return {}
+    return {"trace_id": f"{current.trace_id:032x}", "span_id": f"{current.span_id:016x}"}
 
 
 def _name(record: logging.LogRecord) -> str:

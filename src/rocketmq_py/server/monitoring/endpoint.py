@@ -18,12 +18,15 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.monitoring.health import Checks, Health, Heartbeat
 from rocketmq_py.server.monitoring.http import HttpRequest, HttpServer, MakePage, Page
 from rocketmq_py.server.monitoring.settings import Place
+from rocketmq_py.server.monitoring.stacks import stacks_page
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _ANY = ("0.0.0.0", "::")  # noqa: S104 - to recognise them
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 COLLECT_SECONDS = 20.0
 
@@ -32,7 +35,7 @@ Collect = Callable[[frozenset[str]], Awaitable[bytes]]
 
 
 class MonitoringEndpoint:
-    """Serves ``/livez``, ``/startupz``, ``/readyz`` and ``/metrics``.
+    """Serves ``/livez``, ``/startupz``, ``/readyz`` and ``/metrics``, and on loopback addresses ``/debug/stacks``.
 
     :param metrics: where to serve all pages; None: metrics are not served.
     :param health: where to serve the pages of health only; None: only where metrics are served.
@@ -101,6 +104,8 @@ class MonitoringEndpoint:
             self.ports["health"] = await self._serve(health, pages)
 
     async def _serve(self, place: Place, pages: Mapping[str, MakePage]) -> int:
+        if place.host in _LOOPBACK:
+            pages = {**pages, "/debug/stacks": self._stacks}
         server = HttpServer(pages)
         self._servers.append(server)
         try:
@@ -120,6 +125,9 @@ class MonitoringEndpoint:
     async def _end(self) -> None:
         for server in self._servers:
             await server.stop()
+
+    async def _stacks(self, request: HttpRequest) -> Page:
+        return stacks_page(self._server_loop, request)
 
     async def _metrics(self, request: HttpRequest) -> Page:
         if not self.health.has_started:

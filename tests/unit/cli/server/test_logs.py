@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from opentelemetry import trace
+from opentelemetry.trace import NonRecordingSpan, SpanContext
 
-from rocketmq_py.cli.server.logs import JsonLines, RepeatFilter, TextLines, log_as
+from rocketmq_py.cli.server.logs import JsonLines, LogfmtLines, RepeatFilter, TextLines, log_as, span_ids
 from rocketmq_py.core.log_limiter import LogLimiter
 
 
@@ -103,3 +105,50 @@ def test_only_one_handler_is_installed(root: logging.Logger, capsys: pytest.Capt
     logging.getLogger("rocketmq_py.x").info("hello")
     said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [line["message"] for line in said] == ["hello"]
+
+
+def test_a_logfmt_line_has_all_fields() -> None:
+    line = LogfmtLines("broker-b").format(record("broker %s is at %s", "a b", "10.0.0.1:1", suppressed=3))
+    time, _, rest = line.partition(" ")
+    assert time.startswith("time=2")
+    assert (
+        rest == 'level=warning logger=broker.metadata.topics msg="broker a b is at 10.0.0.1:1" server=broker-b more=3'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [("plain", "plain"), ("", '""'), ("a b", '"a b"'), ("a=b", '"a=b"'), ('say "x"', '"say \\"x\\""'),
+     ("a\\b", '"a\\\\b"'),
+     ("two\nlines\r\t", '"two\\nlines\\r\\t"'), ("\x1b[1m", '"\\u001b[1m"'), ("ä", '"ä"'), ("[a]/b:c", "[a]/b:c")],
+)  # fmt: skip
+def test_values_of_logfmt_are_quoted_where_they_must_be(text: str, quoted: str) -> None:
+    assert f" msg={quoted} " in LogfmtLines("s").format(record("%s", text)) + " "
+
+
+def test_a_traceback_is_one_field_of_logfmt() -> None:
+    line = LogfmtLines().format(failed())
+    assert "\n" not in line
+    assert ' traceback="Traceback (most recent call last):\\n' in line
+
+
+def test_lines_have_the_ids_of_the_current_span() -> None:
+    context = SpanContext(0xABC, 0xDE, is_remote=False)
+    with trace.use_span(NonRecordingSpan(context)):
+        ids = {"trace_id": f"{0xABC:032x}", "span_id": f"{0xDE:016x}"}
+        assert span_ids() == ids
+        assert ids.items() <= json.loads(JsonLines().format(record())).items()
+        assert f" trace_id={ids['trace_id']} span_id={ids['span_id']}" in LogfmtLines().format(record())
+    assert span_ids() == {}
+    assert "trace_id" not in json.loads(JsonLines().format(record()))
+
+
+def test_a_program_without_opentelemetry_has_no_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "opentelemetry.trace")
+    assert span_ids() == {}
+
+
+def test_logfmt_is_a_format(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    log_as("info", "logfmt")
+    logging.getLogger("rocketmq_py.x").info("hello")
+    assert capsys.readouterr().err.endswith("level=info logger=x msg=hello\n")
