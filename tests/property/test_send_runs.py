@@ -233,7 +233,7 @@ class GuardedPair(Pair):
         access.table.create_user(User(name="guest", password="guest-secret"))
         entry = EntryInfo(resource="Topic:t", actions=["Pub"], decision="Allow")
         policy = PolicyInfo(policy_type="Custom", entries=[entry])
-        access.table.put_acl("User:guest", AclInfo(subject="User:guest", policies=[policy]))
+        list(access.table.put_acl("User:guest", AclInfo(subject="User:guest", policies=[policy])))
         made.dispatcher = Dispatcher(
             made.services.router(), after_read=made.services.store.commit_pending, on_hold=made.services.keep_hold,
             authorize=access.admit, authorize_run=access.admit_run,

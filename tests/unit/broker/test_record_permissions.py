@@ -48,7 +48,7 @@ def access() -> AuthDispatcher:
 
     control.table.create_user(user_of(UserInfo(username=USER.access_key, password=USER.secret_key)))
     entries = [EntryInfo(resource=name, actions=["All"], decision="Allow") for name in ("Topic:own", "Group:g")]
-    control.table.put_acl(f"User:{USER.access_key}", AclInfo(policies=[PolicyInfo(entries=entries)]))
+    list(control.table.put_acl(f"User:{USER.access_key}", AclInfo(policies=[PolicyInfo(entries=entries)])))
     return control
 
 

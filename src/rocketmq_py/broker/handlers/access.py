@@ -87,7 +87,8 @@ class AccessHandlers:
         """Create or replace permissions of a user."""
         del peer
         header: SubjectHeader = request.header
-        self._access.put_acl(header.subject, AclInfo.decode(checked(request.code, body)))
+        info = AclInfo.decode(checked(request.code, body))
+        await in_slices(self._access.put_acl(header.subject, info))
         await self._access.saved()
         return Reply()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -136,29 +136,32 @@ class AccessTable:
             info = acl_info(name, found, resource) if subject in f"User:{name}" else None
             yield info if info is not None and info.policies else None
 
-    def put_acl(self, subject: str, info: AclInfo) -> None:
-        """Add permissions to a user; they replace earlier ones for the same resource.
+    def put_acl(self, subject: str, info: AclInfo) -> Generator[None, None, None]:
+        """Add permissions to a user, in short steps; they replace earlier ones for the same resource.
+
+        They are added together in the last step.
 
         :param subject: ``User:NAME``.
         :raises BrokerError: NO_PERMISSION, if the user does not exist or the permission file defines it, or if ``info``
             has no permissions or an invalid one.
         """
-        name = self._subject(subject)
-        self._check_writable(name)
+        self._check_writable(self._subject(subject))
         if not info.policies or not all(policy.entries for policy in info.policies):
             raise _no("The policies is empty.")
+        found = Acl()
         try:
-            acl = self._acls.get(name) or Acl()
-            found = [
-                (acl.table(policy.policy_type or "Custom"), entry_of(entry))
-                for policy in info.policies
-                for entry in policy.entries
-            ]
+            for policy in info.policies:
+                table = found.table(policy.policy_type or "Custom")
+                for one in policy.entries:
+                    entry = entry_of(one)
+                    table[entry.resource] = entry
+                    yield
         except ConfigError as e:
             raise _no(str(e)) from e
-        for table, entry in found:
-            table[entry.resource] = entry
-        self._acls[name] = acl
+        name = self._subject(subject)  # again, since the user may have been deleted meanwhile
+        acl = self._acls.setdefault(name, Acl())
+        acl.custom.update(found.custom)
+        acl.default.update(found.default)
         self._changed((ACLS, name))
 
     def delete_acl(self, subject: str, policy_type: str | None, resource: str | None) -> None:

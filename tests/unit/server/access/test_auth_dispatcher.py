@@ -73,7 +73,7 @@ def with_guest(**lists):
     access.table.create_user(User(name="guest", password="guest-secret"))
     access.table.create_user(User(name="eve", password="eve-secret", enabled=False))
     entry = EntryInfo(resource="Topic:t", actions=["Pub"], decision="Allow", source_ips=["10.0.0.0/8", "::1"])
-    access.table.put_acl("User:guest", AclInfo(policies=[PolicyInfo(entries=[entry])]))
+    list(access.table.put_acl("User:guest", AclInfo(policies=[PolicyInfo(entries=[entry])])))
     return access
 
 

@@ -56,9 +56,14 @@ def resources(table: AccessTable, name: str) -> list[str]:
     return [] if found is None else [str(entry.resource) for policy in found.policies for entry in policy.entries]
 
 
+def put(table: AccessTable, subject: str, info: AclInfo) -> None:
+    for _ in table.put_acl(subject, info):
+        pass
+
+
 def test_a_new_user_does_not_have_the_permissions_of_a_deleted_one_of_its_name(saved: Saved) -> None:
-    saved.table.put_acl("User:ann", permissions("Topic:t"))
-    saved.table.put_acl("User:bob", permissions("Topic:t"))
+    put(saved.table, "User:ann", permissions("Topic:t"))
+    put(saved.table, "User:bob", permissions("Topic:t"))
     saved.table.delete_user("ann")
     assert saved.table.acl_of("ann") is None
     saved.table.create_user(User(name="ann", password="new"))
@@ -77,7 +82,7 @@ def test_a_deleted_user_is_gone_at_the_next_start_too(saved: Saved) -> None:
 def test_every_change_is_saved(saved: Saved) -> None:
     changes = (
         lambda: saved.table.update_user("ann", "new", True, False),
-        lambda: saved.table.put_acl("User:ann", permissions("Topic:t", "Group:g")),
+        lambda: put(saved.table, "User:ann", permissions("Topic:t", "Group:g")),
         lambda: saved.table.delete_acl("User:ann", None, "Topic:t"),
         lambda: saved.table.delete_acl("User:ann", None, None),
         lambda: saved.table.delete_user("ann"),
@@ -88,7 +93,7 @@ def test_every_change_is_saved(saved: Saved) -> None:
 
 
 def test_only_what_has_changed_is_saved_but_everything_the_first_time(saved: Saved) -> None:
-    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    put(saved.table, "User:ann", permissions("Topic:t"))
     changes: list[list[EntryKey]] = []
     table = AccessTable(AccessSettings(), lambda: saved.content, lambda some: changes.append(list(some)))
     table.update_user("bob", "new", None, None)
@@ -111,8 +116,8 @@ def test_what_a_change_does_not_name_stays(saved: Saved) -> None:
 
 
 def test_permissions_are_deleted_for_one_resource_or_for_all(saved: Saved) -> None:
-    saved.table.put_acl("User:ann", permissions("Topic:t", "Group:g"))
-    saved.table.put_acl("User:ann", permissions("Topic:u", kind="Default"))
+    put(saved.table, "User:ann", permissions("Topic:t", "Group:g"))
+    put(saved.table, "User:ann", permissions("Topic:u", kind="Default"))
     saved.table.delete_acl("User:ann", "Default", "Topic:t")
     assert resources(saved.table, "ann") == ["Topic:t", "Group:g", "Topic:u"], "it stands in the other table"
     saved.table.delete_acl("User:ann", None, "Topic:t")
@@ -120,13 +125,13 @@ def test_permissions_are_deleted_for_one_resource_or_for_all(saved: Saved) -> No
     assert resources(saved.table, "ann") == ["Topic:u"]
     saved.table.delete_acl("User:ann", "Default", "Topic:u")
     assert saved.table.acl("User:ann") is None, "the last is gone, and so is the entry"
-    saved.table.put_acl("User:ann", permissions("Topic:t", "Group:g"))
+    put(saved.table, "User:ann", permissions("Topic:t", "Group:g"))
     saved.table.delete_acl("User:ann", None, None)
     assert saved.table.acl("User:ann") is None
 
 
 def test_a_permission_that_cannot_exist_is_not_deleted(saved: Saved) -> None:
-    saved.table.put_acl("User:ann", permissions("Topic:t"))
+    put(saved.table, "User:ann", permissions("Topic:t"))
     times = saved.times
     for policy, resource, why in ((None, "nonsense", "is not a resource"), ("Odd", "Topic:t", "'Odd' is not a policy")):
         with pytest.raises(BrokerError, match=why) as caught:
@@ -146,9 +151,9 @@ def test_addresses_that_need_no_signature_in_the_permission_file_are_a_warning(
 
 
 def test_a_permission_replaces_one_for_the_same_resource_only(saved: Saved) -> None:
-    saved.table.put_acl("User:ann", permissions("Topic:t", "Topic:u"))
+    put(saved.table, "User:ann", permissions("Topic:t", "Topic:u"))
     denied = EntryInfo(resource="Topic:t", actions=["Sub"], decision="Deny")
-    saved.table.put_acl("User:ann", AclInfo(policies=[PolicyInfo(entries=[denied])]))
+    put(saved.table, "User:ann", AclInfo(policies=[PolicyInfo(entries=[denied])]))
     found = saved.again().acl("User:ann")
     assert found is not None
     assert [(e.resource, e.actions, e.decision) for e in found.policies[0].entries] == [
@@ -168,7 +173,7 @@ def test_a_permission_replaces_one_for_the_same_resource_only(saved: Saved) -> N
 def test_invalid_permissions_change_nothing(saved: Saved, info: AclInfo, why: str) -> None:
     times = saved.times
     with pytest.raises(BrokerError, match=why):
-        saved.table.put_acl("User:ann", info)
+        put(saved.table, "User:ann", info)
     assert (saved.table.acl("User:ann"), saved.times) == (None, times)
 
 
@@ -181,7 +186,7 @@ def test_who_or_what_does_not_exist_is_refused(saved: Saved) -> None:
     with pytest.raises(BrokerError, match="user is not exist"):
         saved.table.update_user("nobody", "x", None, None)
     for subject in ("User:nobody", "Group:ann", "ann"):
-        for ask in (saved.table.acl, lambda name: saved.table.put_acl(name, permissions("Topic:t"))):
+        for ask in (saved.table.acl, lambda name: put(saved.table, name, permissions("Topic:t"))):
             with pytest.raises(BrokerError, match="subject"):
                 ask(subject)
     with pytest.raises(BrokerError, match="acl is not exist"):
@@ -190,8 +195,8 @@ def test_who_or_what_does_not_exist_is_refused(saved: Saved) -> None:
 
 
 def test_listings_are_narrowed_by_parts_of_names(saved: Saved) -> None:
-    saved.table.put_acl("User:bob", permissions("Topic:t", "Group:g"))
-    saved.table.put_acl("User:ann", permissions("Topic:u"))
+    put(saved.table, "User:bob", permissions("Topic:t", "Group:g"))
+    put(saved.table, "User:ann", permissions("Topic:u"))
     assert [user.name for user in saved.table.users("n")] == ["ann"]
     assert [info.subject for info in saved.table.acls() if info] == ["User:ann", "User:bob"]
     assert [info and info.subject for info in saved.table.acls("User:b")] == [None, "User:bob"]
@@ -208,7 +213,7 @@ def test_users_of_the_permission_file_win_and_are_neither_changed_nor_saved(save
     for change in (
         lambda: found.table.delete_user("ann"),
         lambda: found.table.update_user("ann", "x", None, None),
-        lambda: found.table.put_acl("User:ann", permissions("Topic:t")),
+        lambda: put(found.table, "User:ann", permissions("Topic:t")),
         lambda: found.table.delete_acl("User:ann", None, None),
     ):
         with pytest.raises(BrokerError, match="permission file"):
@@ -267,3 +272,28 @@ def test_the_first_users_are_created_once() -> None:
 def test_an_invalid_saved_table_is_an_error(content: Any) -> None:
     with pytest.raises(ConfigError, match="saved users and permissions are invalid"):
         Saved(before=content)
+
+
+def test_many_permissions_are_added_together_in_short_steps(saved: Saved) -> None:
+    times = saved.times
+    steps = saved.table.put_acl("User:ann", permissions(*[f"Topic:t{number}" for number in range(1000)]))
+    for _ in range(1000):
+        next(steps)
+        assert saved.table.acl_of("ann") is None
+    assert list(steps) == []
+    assert (len(resources(saved.table, "ann")), saved.times) == (1000, times + 1)
+
+
+def test_a_user_that_is_deleted_meanwhile_gets_no_permissions(saved: Saved) -> None:
+    steps = saved.table.put_acl("User:ann", permissions("Topic:t", "Topic:u"))
+    next(steps)
+    saved.table.delete_user("ann")
+    with pytest.raises(BrokerError, match="The subject of User:ann is not exist"):
+        list(steps)
+    assert saved.table.acl_of("ann") is None
+
+
+def test_a_request_with_an_illegal_permission_adds_none(saved: Saved) -> None:
+    with pytest.raises(BrokerError, match="is not a resource"):
+        put(saved.table, "User:ann", permissions("Topic:t", "nonsense"))
+    assert saved.table.acl_of("ann") is None
