@@ -100,6 +100,27 @@ class Ledger:
         if GROUP not in services.groups.table:
             yield f"group {GROUP} is missing"
 
+    def not_healed(self, running: InProcess, end: int) -> Iterator[str]:
+        """Messages before the end of the log that are not served although a replica has them.
+
+        That the first file is missing nobody can tell from a clean-up if no consume queue was on disk yet. Damage of
+        properties is not found: no checksum covers them.
+
+        :param end: where the log ended after the start.
+        """
+        begin = running.services.store.min_physical_offset
+        for queue, wanted in self.messages.items():
+            found = dict(records(running.services.store, queue))
+            missing = [
+                at for at, raw in wanted.items()
+                if at not in found and begin <= int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big") < end
+            ]  # fmt: skip
+            if missing:
+                yield f"{queue}: {len(missing)} of {len(wanted)} messages are not healed: {missing[:5]}"
+            changed = [at for at in found if at in wanted and _body(found[at]) != _body(wanted[at])]
+            if changed:
+                yield f"{queue}: {len(changed)} bodies are wrong: {changed[:5]}"
+
     def _topic_faults(self, running: InProcess, damage: Damages) -> Iterator[str]:
         if damage.hits_all("topics.json", "topics.json.sum"):
             return  # nothing tells which of file and backup is right: the file is used, with a warning
@@ -130,6 +151,10 @@ class Ledger:
             missing = [one[:6] for one, is_lost in bodies.items() if one not in there and not is_lost]
             if missing:
                 yield f"{len(missing)} messages of topic {topic} are never delivered: {missing[:3]}"
+
+
+def _body(raw: bytes) -> bytes:
+    return decode_record(raw).body
 
 
 def send_again(running: InProcess, ledger: Ledger, damage: Damages) -> Iterator[str]:

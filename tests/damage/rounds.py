@@ -14,6 +14,7 @@ from pathlib import Path
 from rocketmq_py.errors import StoreCorrupt
 from tests.damage.damages import Damages, damage
 from tests.damage.ledger import Ledger, send_again
+from tests.damage.replica import Replica
 from tests.damage.sample import copy, make, opened
 from tests.unit.broker.harness import START_MS
 
@@ -59,15 +60,17 @@ class Bench:
         copy(self._closed, self._root / "ledger")
         with opened(self._root / "ledger", self._now) as running:
             self.ledger = Ledger.of(running)
+        self._replica = Replica(self._root / "ledger")
 
     def close(self) -> None:
         shutil.rmtree(self._root)
 
-    def round(self, seed: int, only: str = "", at_once: int = 1) -> Outcome:
+    def round(self, seed: int, only: str = "", at_once: int = 1, *, has_replica: bool = False) -> Outcome:
         """One round; the same seed gives the same damage.
 
         :param only: damage only files whose path contains this text.
         :param at_once: number of damages.
+        :param has_replica: whether the broker has a slave with the whole log, and checks its store.
         """
         chance = random.Random(seed)
         was_closed = chance.random() < 0.5
@@ -79,7 +82,7 @@ class Bench:
         before, logger.propagate = logger.propagate, False
         logger.addHandler(log)
         try:
-            self._judge(store, outcome)
+            self._judge(store, outcome, self._replica if has_replica else None)
         finally:
             logger.removeHandler(log)
             logger.propagate = before
@@ -88,10 +91,14 @@ class Bench:
         outcome.faults += [f"traceback: {line}" for line in log.traces]
         return outcome
 
-    def _judge(self, store: Path, outcome: Outcome) -> None:
+    def _judge(self, store: Path, outcome: Outcome, replica: Replica | None) -> None:
         ledger, damage = self.ledger, outcome.damage
         try:
             with opened(store, self._now) as running:
+                if replica is not None:
+                    end = running.services.store.max_physical_offset
+                    replica.heal(running)
+                    outcome.faults += ledger.not_healed(running, end)
                 outcome.faults += ledger.faults(running, damage, was_closed=outcome.was_closed)
                 outcome.faults += send_again(running, ledger, damage)
             with opened(store, self._now) as running:

@@ -34,6 +34,12 @@ def test_two_damages_at_once_cost_no_more_than_both(bench: Bench, seed: int) -> 
     assert not outcome.faults, str(outcome)
 
 
+@pytest.mark.parametrize("seed", range(300, 310))
+def test_what_a_slave_has_comes_back(bench: Bench, seed: int) -> None:
+    outcome = bench.round(seed, "commitlog", has_replica=True)
+    assert not outcome.faults, str(outcome)
+
+
 def test_a_seed_repeats_its_damage(bench: Bench) -> None:
     first = bench.round(7)
     assert (first.damage, first.was_closed, first.lines) == (

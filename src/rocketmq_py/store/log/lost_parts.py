@@ -11,7 +11,10 @@ from typing import NamedTuple
 
 
 class LostPart(NamedTuple):
-    """Offsets ``begin`` to ``end`` of the commit log are not on disk; ``what`` says why."""
+    """Offsets ``begin`` to ``end`` of the commit log are not on disk; ``what`` says why.
+
+    :ivar is_empty_file: whether it is an empty file that nothing follows, which may never have had a message.
+    """
 
     begin: int
     end: int
@@ -47,7 +50,8 @@ def lost_parts(sizes: Mapping[int, int], file_size: int, *, was_closed: bool) ->
         if start > following:
             parts.append(LostPart(following, start, f"missing from {following} to {start}"))
         if size == 0 and (was_closed or start != max(sizes)):
-            parts.append(LostPart(start, end, f"the file at {start} is empty", is_empty_file=True))
+            is_last = not any(sizes[other] for other in sizes if other > start)
+            parts.append(LostPart(start, end, f"the file at {start} is empty", is_empty_file=is_last))
         elif 0 < size < file_size:
             parts.append(LostPart(start + size, end, f"the file at {start} is cut short at {start + size}"))
         elif size > file_size:

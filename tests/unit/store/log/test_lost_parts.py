@@ -14,7 +14,13 @@ def test_parts_that_are_missing_cut_or_empty() -> None:
         "three files": ({0: 100, 100: 100, 200: 100}, True, []),
         "missing": ({0: 100, 200: 100}, True, [LostPart(100, 200, "missing from 100 to 200")]),
         "two missing": ({0: 100, 300: 100}, True, [LostPart(100, 300, "missing from 100 to 300")]),
-        "empty": ({0: 100, 100: EMPTY, 200: 100}, False, [LostPart(100, 200, "the file at 100 is empty", True)]),
+        "empty": ({0: 100, 100: EMPTY, 200: 100}, False, [LostPart(100, 200, "the file at 100 is empty")]),
+        "the first empty": ({0: EMPTY, 100: 100}, False, [LostPart(0, 100, "the file at 0 is empty")]),
+        "two empty at the end": (
+            {0: 100, 100: EMPTY, 200: EMPTY},
+            False,
+            [LostPart(100, 200, "the file at 100 is empty", True)],
+        ),
         "the last empty": ({0: 100, 100: EMPTY}, True, [LostPart(100, 200, "the file at 100 is empty", True)]),
         "just created": ({0: 100, 100: EMPTY}, False, []),
         "the only one just created": ({0: EMPTY}, False, []),
@@ -27,7 +33,7 @@ def test_parts_that_are_missing_cut_or_empty() -> None:
             [
                 LostPart(110, 200, "the file at 100 is cut short at 110"),
                 LostPart(200, 300, "missing from 200 to 300"),
-                LostPart(300, 400, "the file at 300 is empty", True),
+                LostPart(300, 400, "the file at 300 is empty"),
             ],
         ),
     }
