@@ -8,7 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-PACKAGES = ("rocketmq_py", "rocketmq_py.aio", "rocketmq_py.testing", "rocketmq_py.spark", "rocketmq_py.arrow")
+PACKAGES = (
+    "rocketmq_py",
+    "rocketmq_py.aio",
+    "rocketmq_py.testing",
+    "rocketmq_py.spark",
+    "rocketmq_py.arrow",
+    "rocketmq_py.serde",
+)
 
 UNDOCUMENTED: set[str] = set()
 """Public names without a docstring: none, and none may be added."""

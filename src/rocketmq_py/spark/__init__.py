@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rocketmq_py.spark.bodies import from_body as from_body
     from rocketmq_py.spark.monitoring.batch_progress import show_batch_reads as show_batch_reads
     from rocketmq_py.spark.monitoring.listener import ProgressListener as ProgressListener, ProgressLog as ProgressLog
     from rocketmq_py.spark.monitoring.metrics import (
@@ -35,6 +36,7 @@ __all__ = [
     "QueueProgress",
     "TerminalProgress",
     "ensure_java",
+    "from_body",
     "in_key_order",
     "session_builder",
     "show_batch_reads",
@@ -49,6 +51,7 @@ _MODULES = {
     "QueueProgress": "monitoring.progress",
     "TerminalProgress": "monitoring.terminal",
     "ensure_java": "runtime.jre",
+    "from_body": "bodies",
     "in_key_order": "sink.key_order",
     "session_builder": "runtime.jre",
     "show_batch_reads": "monitoring.batch_progress",

@@ -6,6 +6,8 @@ Sends CONSUMER_SEND_MSG_BACK (36); if that fails, it sends a copy of the message
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Protocol
 
 from rocketmq_py.client.consumer.consumer_group import ConsumerGroup
@@ -14,7 +16,7 @@ from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.core.consumer.consume_result import retry_message
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.route import MASTER_ID
-from rocketmq_py.errors import NoRouteError, RocketMQError
+from rocketmq_py.errors import NoRouteError, RocketMQError, shortened
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode
@@ -25,6 +27,9 @@ _log = logging.getLogger(__name__)
 
 INNER_PRODUCER = "CLIENT_INNER_PRODUCER"
 """The producer group (Java's name) of messages that a client sends without a producer of the application."""
+_MOST_REASON = 1000
+"""Characters of a reason that a dead letter keeps."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 TIMEOUT = 5.0
 """Seconds to wait for a broker's answer."""
 
@@ -44,6 +49,13 @@ class FailureHandler(Protocol):
         """Send a message without retries left to the dead-letter topic; returns True if the broker confirmed it."""
         ...
 
+    async def reject(self, message: MessageExt, reason: str) -> bool:
+        """Send a message that no retry can help to the dead letters, with the reason in property ``DLQ_REASON``.
+
+        :returns: True if the broker confirmed it.
+        """
+        ...
+
 
 class DropFailed:
     """Drops failed messages of a broadcasting consumer: a redelivery would reach every member."""
@@ -57,6 +69,11 @@ class DropFailed:
     async def dead_letter(self, message: MessageExt) -> bool:
         """Log that the message is dropped; returns True."""
         _log.warning("%r failed and is dropped: group %s is broadcasting", message, self._group.name)
+        return True
+
+    async def reject(self, message: MessageExt, reason: str) -> bool:
+        """Log that the message is dropped, and why; returns True."""
+        _log.warning("%r is dropped, group %s is broadcasting: %s", message, self._group.name, reason)
         return True
 
 
@@ -95,6 +112,15 @@ class SendMessageBack:
         self._log_dead_letter(message)
         return await self._send_copy(message)
 
+    async def reject(self, message: MessageExt, reason: str) -> bool:
+        """Send a copy to the retry topic that has no retries, so that the broker moves it to the dead-letter topic.
+
+        :returns: True if a broker confirmed it.
+        """
+        text = "".join(character if character.isprintable() else " " for character in shortened(reason, _MOST_REASON))
+        _log.warning("dead letter: %r goes to topic %s: %s", message, dlq_topic(self._group.name), text)
+        return await self._send_copy(message, 0, {Property.DLQ_REASON: text})
+
     def _log_dead_letter(self, message: MessageExt) -> None:
         times, topic = message.reconsume_times + 1, dlq_topic(self._group.name)
         _log.warning("dead letter: %r has failed %d times and goes to topic %s", message, times, topic)
@@ -112,9 +138,12 @@ class SendMessageBack:
             address, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=TIMEOUT
         )
 
-    async def _send_copy(self, message: MessageExt) -> bool:
-        copy = retry_message(message, self._group.name, self._max_times)
+    async def _send_copy(
+        self, message: MessageExt, max_times: int | None = None, more: Mapping[str, str] = _NOTHING
+    ) -> bool:
+        copy = retry_message(message, self._group.name, self._max_times if max_times is None else max_times)
         copy.properties[Property.RETRY_TOPIC] = self._group.named_topic(message.topic)
+        copy.properties.update(more)
         try:
             await self._sender.deliver(self._sender.delivery(copy, None, None))
         except RocketMQError as e:

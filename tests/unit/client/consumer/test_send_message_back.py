@@ -73,6 +73,32 @@ def test_a_copy_names_its_topic_with_the_namespace() -> None:
     asyncio.run(main())
 
 
+def test_a_rejected_message_has_no_retries_left_and_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        network, instance = ScriptedNetwork(HEALTHY), ClientInstance("ns:1", timeout=1.0)
+        network.carry(instance.connections)
+        handler = SendMessageBack(ConsumerGroup("g", instance, PushOptions()))
+        assert await handler.reject(failed(), "no\x01order\x02\n" + "x" * 2000)
+        [(_, copy)] = network.sent()
+        assert (copy.ext["b"], copy.ext["j"], copy.ext["l"]) == ("%RETRY%g", "3", "0")
+        properties = decode_properties(copy.ext["i"].encode())
+        assert properties["DLQ_REASON"] == "no order  " + "x" * 990 + "..."
+        assert properties["RETRY_TOPIC"] == "t"
+        await instance.stop()
+
+    asyncio.run(main())
+    assert "goes to topic %DLQ%g: no order  xxx" in caplog.text
+
+
+def test_a_broadcasting_consumer_says_why_it_drops(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        assert await DropFailed(ConsumerGroup("g", ClientInstance("ns:1"), PushOptions())).reject(failed(), "no order")
+
+    asyncio.run(main())
+    [line] = caplog.messages
+    assert line.endswith("is dropped, group g is broadcasting: no order")
+
+
 def test_a_message_goes_back_to_a_master_only() -> None:
     def answer(address: str, request: Command) -> Command | None:
         if request.code == Code.GET_ROUTEINFO_BY_TOPIC and request.ext["topic"] == "t":

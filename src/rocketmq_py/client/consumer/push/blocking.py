@@ -7,7 +7,7 @@ by ``tools/make_blocking.py``: change that and run it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from rocketmq_py.client.blocking_instance import ClientInstance, aio_instance
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
@@ -19,6 +19,7 @@ from rocketmq_py.client.consumer.running_info import Health
 from rocketmq_py.client.hooks.hooks import ConsumeHook
 from rocketmq_py.client.hooks.tracing import Trace
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.serde import Serde
 
 
 class PushConsumer(PushMember):
@@ -140,9 +141,16 @@ class PushConsumer(PushMember):
         """Unsubscribe from a topic and release its queues."""
         self._call(lambda: self._aio.unsubscribe(topic))
 
-    def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
-        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`."""
-        return self._blocking_on(topic, tags, sql=sql)
+    def on(
+        self, topic: str, tags: str = "*", *, sql: str | None = None, type: type[Any] | Serde | None = None
+    ) -> Callable[[F], F]:
+        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`.
+
+        :param type: what bodies are: a type whose values are written in JSON, or a form of
+            :mod:`rocketmq_py.serde`. The listener is ``listener(value)`` or ``listener(value, message)`` then. A
+            message whose body does not fit goes to the dead letters at once, the reason in property ``DLQ_REASON``.
+        """
+        return self._blocking_on(topic, tags, sql=sql, type=type)
 
     def suspend(self) -> None:
         """Stop pulling until :meth:`resume`; messages that are already pulled are still consumed."""

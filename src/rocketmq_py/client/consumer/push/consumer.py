@@ -6,6 +6,7 @@ event loop.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 import threading
@@ -19,17 +20,21 @@ from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.dispatch.concurrent import Listeners
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener, Listener, make_listener
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
+from rocketmq_py.client.consumer.dispatch.typed_listeners import typed
 from rocketmq_py.client.consumer.group_member import GroupMember, split
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.push.runtime import PushRuntime
 from rocketmq_py.client.consumer.push.settings import PushSettings
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
+from rocketmq_py.client.consumer.send_message_back import DropFailed, FailureHandler, SendMessageBack
 from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.bodies.client import ConsumerData
 from rocketmq_py.protocol.names import check_topic
+from rocketmq_py.serde import Serde
+from rocketmq_py.serde.of_type import serde_of
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +103,7 @@ class PushConsumer(GroupMember):
         self._listeners: Listeners[Any] = Listeners(self._default, self._by_topic)
         self._queues_changed = queues_changed
         self._runtime: PushRuntime | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     # -- subscribe
 
@@ -130,14 +136,28 @@ class PushConsumer(GroupMember):
         if self._runtime is not None:
             self._runtime.rebalancer.trigger()
 
-    def on(self, topic: str, tags: str = "*", *, sql: str | None = None) -> Callable[[F], F]:
-        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`."""
+    def on(
+        self, topic: str, tags: str = "*", *, sql: str | None = None, type: type[Any] | Serde | None = None
+    ) -> Callable[[F], F]:  # fmt: skip
+        """Decorate a function to subscribe to a topic with it as the listener; parameters as of :meth:`subscribe`.
+
+        :param type: what bodies are: a type whose values are written in JSON, or a form of
+            :mod:`rocketmq_py.serde`. The listener is ``listener(value)`` or ``listener(value, message)`` then. A
+            message whose body does not fit goes to the dead letters at once, the reason in property ``DLQ_REASON``.
+        """
 
         def subscribed(function: F) -> F:
-            self.subscribe(topic, tags, function, sql=sql)
+            listener = function if type is None else self._typed(function, type)
+            self.subscribe(topic, tags, listener, sql=sql)
             return function
 
         return subscribed
+
+    def _typed(self, listener: Callable[..., Any], kind: Any) -> AnyListener:
+        """Return a listener of messages that decodes bodies for ``listener``."""
+        group = self._group
+        failures: FailureHandler = DropFailed(group) if group.is_broadcasting else SendMessageBack(group)
+        return typed(listener, serde_of(kind), failures.reject, lambda: self._loop)
 
     def _made(self, listener: AnyListener) -> Listener | OrderlyListener:
         if self._hooks and callable(listener):
@@ -169,6 +189,7 @@ class PushConsumer(GroupMember):
         await self._begin(self.close)
 
     async def _join(self) -> None:
+        self._loop = asyncio.get_running_loop()
         group, instance = self._group, self._instance
         instance.register(self)
         broker_requests.serve(instance)

@@ -10,6 +10,7 @@ from rocketmq_py.client.consumer.blocking_member import BlockingMember
 from rocketmq_py.client.consumer.dispatch.listeners import AnyListener
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.serde import Serde
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,9 +21,11 @@ class PushMember(BlockingMember[PushConsumer]):
     def _blocking_subscribe(self, topic: str, tags: str, listener: AnyListener | None, *, sql: str | None) -> None:
         self._call(lambda: self._aio.subscribe(topic, tags, listener, sql=sql))
 
-    def _blocking_on(self, topic: str, tags: str, *, sql: str | None) -> Callable[[F], F]:
+    def _blocking_on(
+        self, topic: str, tags: str, *, sql: str | None, type: type[Any] | Serde | None
+    ) -> Callable[[F], F]:  # fmt: skip
         def subscribed(function: F) -> F:
-            self._blocking_subscribe(topic, tags, function, sql=sql)
+            self._call(lambda: self._aio.on(topic, tags, sql=sql, type=type)(function))
             return function
 
         return subscribed

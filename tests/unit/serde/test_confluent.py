@@ -1,0 +1,39 @@
+"""The bytes in front of Avro and Protobuf bodies."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.serde import BodyMismatch
+from rocketmq_py.serde.confluent import decode_indexes, encode_indexes, framed, unframed
+
+
+def test_the_id_of_a_schema() -> None:
+    assert framed(258, b"abc") == b"\0\0\0\x01\x02abc"
+    assert unframed(b"\0\0\0\x01\x02abc") == (258, b"abc")
+    assert unframed(b"\0\xff\xff\xff\xff") == (2**32 - 1, b"")
+
+
+@pytest.mark.parametrize("body", [b"", b"\0\0\0\1", b"\1\0\0\0\1abc", b'{"a": 1}'])
+def test_a_body_without_it(body: bytes) -> None:
+    with pytest.raises(BodyMismatch, match="does not begin with a zero byte and a schema id"):
+        unframed(body)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "raw"),
+    [([0], b"\0"), ([1], b"\x02\x02"), ([1, 0], b"\x04\x02\x00"), ([0, 0], b"\x04\0\0"), ([300], b"\x02\xd8\x04")],
+)
+def test_the_place_of_a_message_type(indexes: list[int], raw: bytes) -> None:
+    assert encode_indexes(indexes) == raw
+    assert decode_indexes(raw + b"rest") == (indexes, b"rest")
+
+
+def test_the_first_type_in_its_long_form() -> None:
+    assert decode_indexes(b"\x02\0rest") == ([0], b"rest")
+
+
+@pytest.mark.parametrize("raw", [b"", b"\x04\x02", b"\x80", b"\x80" * 20, b"\x01", b"\x82\x01" + bytes(65), b"\x02"])
+def test_places_that_cannot_be(raw: bytes) -> None:
+    with pytest.raises(BodyMismatch):
+        decode_indexes(raw)
