@@ -13,9 +13,9 @@ from rocketmq_py.arrow.remoting.queues import LocatedRange
 
 LEAST = 5_000
 """Cost at which a task reads for about as long as it takes to start."""
-MOST = 50_000
+MOST = 100_000
 """Cost from which on the time to start a task is negligible."""
-TASKS = 32
+TASKS = 16
 """Number of tasks if that puts the cost of one between :data:`LEAST` and :data:`MOST`: enough for most clusters."""
 PER_RANGE = 50
 """Fixed cost of a range, for a pull request and a decoder."""
