@@ -94,7 +94,7 @@ def pages(shop: Shop) -> dict[str, str]:
 def test_every_page_is_drawn_without_an_error(side: Side, shop: Shop, browser: Any, theme: str) -> None:
     feature = {"name": "prefers-color-scheme", "value": theme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    browser.set_window_size(800, 620)
+    browser.set_window_size(1100, 760)
     browser.get_log("browser")
     for name, path in pages(shop).items():
         browser.get(shop.address + path)
@@ -145,6 +145,33 @@ def test_a_stranger_resends_a_dead_letter(shop: Shop, browser: Any) -> None:
     assert until(browser, lambda seen: seen.find_elements(By.ID, "sent"))[0].text == "1"
     browser.get(f"{shop.address}/topics/{shop.topic}/messages")
     assert "<b>broken</b>" in browser.find_element(By.CSS_SELECTOR, "tbody tr").text
+
+
+def test_a_stranger_looks_at_a_reset_and_makes_it(shop: Shop, browser: Any) -> None:
+    browser.get(f"{shop.address}/groups/{shop.group}")
+    browser.find_element(By.LINK_TEXT, "Reset offsets").click()
+    browser.find_element(By.NAME, "topic").send_keys(shop.topic)
+    browser.find_element(By.XPATH, "//select[@name='target']/option[@value='latest']").click()
+    browser.find_element(By.XPATH, "//button[.='What if?']").click()
+    until(browser, lambda seen: "target=latest" in seen.current_url)
+    assert "nothing is changed yet" in browser.find_element(By.TAG_NAME, "main").text
+    before = lags(shop)
+    browser.find_element(By.CSS_SELECTOR, "form[method='post'] button").click()
+    until(browser, lambda seen: "members" in seen.find_element(By.TAG_NAME, "main").text.lower())
+    assert lags(shop) == before, "members are connected, and nobody said that they are to be reset, too"
+    browser.back()
+    browser.find_element(By.CSS_SELECTOR, "input[type='checkbox']").click()
+    browser.find_element(By.CSS_SELECTOR, "form[method='post'] button").click()
+    until(browser, lambda _: sum(lags(shop)) == 0)
+    browser.get(f"{shop.address}/audit")
+    assert "reset" in browser.find_element(By.CSS_SELECTOR, "tbody tr").text
+
+
+def lags(shop: Shop) -> list[int]:
+    """How many messages of the topic each queue has that the group has not consumed."""
+    with Admin(shop.namesrv) as admin:
+        found = admin.progress(shop.group)
+    return [state.broker_offset - state.consumer_offset for queue, state in found.items() if queue.topic == shop.topic]
 
 
 def test_programs_get_json_and_changes_need_a_token(shop: Shop) -> None:

@@ -2,7 +2,10 @@
 // Plots of [data-plot] with uPlot and the heat map of [data-heat]; both ask the page's own address for JSON.
 const dark = matchMedia("(prefers-color-scheme: dark)").matches;
 const ink = dark ? "#ddd" : "#222", grid = dark ? "#444" : "#ddd";
-const strokes = ["#0b57d0", "#b45309", "#15803d", "#9333ea", "#be123c", "#0e7490"];
+const strokes = dark ? ["#8ab4f8", "#fbbf24", "#4ade80", "#c084fc", "#fb7185", "#22d3ee"]
+  : ["#0b57d0", "#b45309", "#15803d", "#9333ea", "#be123c", "#0e7490"];
+const LEAST_SECONDS = 60; // the least width of a plot; uPlot makes one of years of a single sample
+const clock = (at) => new Date(at * 1000).toISOString().slice(11, 19);
 const ask = async (path) => (await fetch(path, { headers: { accept: "application/json" } })).json();
 const again = (seconds, work) => setTimeout(() => (document.hidden ? again(seconds, work) : work()), 1000 * seconds);
 
@@ -17,8 +20,9 @@ for (const box of document.querySelectorAll("[data-plot]")) {
       const axis = { stroke: ink, grid: { stroke: grid }, ticks: { stroke: grid } };
       plot = new uPlot({
         width: box.clientWidth, height: 180, tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
-        axes: [axis, { ...axis, size: 70 }], scales: { y: { range: (_, low, high) => [0, Math.max(1, high || 0)] } },
-        series: [{}, ...found.series.map((one, number) => ({ label: one.name, stroke: strokes[number % 6], points: { show: found.at.length < 40 } }))],
+        axes: [{ ...axis, space: 90, values: (_, at) => at.map(clock) }, { ...axis, size: 70 }],
+        scales: { x: { range: (one, low, high) => [low, one.data[0].length < 2 ? low + LEAST_SECONDS : Math.max(high, low + LEAST_SECONDS)] }, y: { range: (_, low, high) => [0, Math.max(1, high || 0)] } },
+        series: [{ label: "UTC", value: (_, at) => (at == null ? "--" : clock(at)) }, ...found.series.map((one, number) => ({ label: one.name, stroke: strokes[number % 6], points: { show: found.at.length < 40 } }))],
       }, data, box);
     }
     box.dataset.samples = String(found.at.length);
