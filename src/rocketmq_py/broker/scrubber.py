@@ -25,7 +25,7 @@ _PASS_MS = 24 * 3600 * 1000
 
 
 _RETRY_MS = 60 * 1000
-"""Interval of attempts to heal what reads have met and no replica had."""
+"""Time to the next attempt to heal what reads have met and no replica had; it doubles with each one, up to a day."""
 _MOST_LEFT = 100
 
 
@@ -54,6 +54,7 @@ class Scrubber:
         self._left: deque[Suspect] = deque(maxlen=_MOST_LEFT)
         """Where reads have met damage that could not be healed."""
         self._retry_at = 0
+        self._retry_ms = _RETRY_MS
 
     @property
     def counts(self) -> Counts:
@@ -81,8 +82,7 @@ class Scrubber:
         :param goes_on: whether parts are checked.
         """
         try:
-            for suspect in self._suspects(scrub):
-                await self._look_at(scrub, suspect)
+            await self._look_at_suspects(scrub)
             while goes_on and self._allowed > 0 and self._store.config.scrub_bytes_per_second > 0:
                 if not await self._check_part(scrub):
                     self._is_in_pass = False
@@ -97,24 +97,32 @@ class Scrubber:
                 _log.error("the store cannot be checked, trying again: %s", e)
             self._is_failing = True
 
-    def _suspects(self, scrub: Scrub) -> list[Suspect]:
-        suspects = scrub.take_suspects()
-        if self._clock() >= self._retry_at:
+    async def _look_at_suspects(self, scrub: Scrub) -> None:
+        """Heal what reads have met since the last call, and what could not be healed before if that is due."""
+        now, suspects = self._clock(), scrub.take_suspects()
+        if now >= self._retry_at:
+            self._retry_ms = min(2 * self._retry_ms, _PASS_MS) if self._left else _RETRY_MS
+            self._retry_at = now + self._retry_ms
             suspects += self._left
             self._left.clear()
-            self._retry_at = self._clock() + _RETRY_MS
-        return suspects
+        ends: dict[int, int] = {}
+        for suspect in suspects:  # many reads meet the same damage
+            if not any(begin <= suspect.damage < end for begin, end in ends.items()):
+                ends[suspect.damage] = await self._look_at(scrub, suspect)
 
-    async def _look_at(self, scrub: Scrub, suspect: Suspect) -> None:
-        """Check the log from the record before the damage on, to the end of the damage, and heal that."""
-        before = scrub.counts.records_healed
+    async def _look_at(self, scrub: Scrub, suspect: Suspect) -> int:
+        """Check the log from the record before the damage on, and heal that; return where the check has ended."""
         window = scrub.at(suspect.start)
+        end = suspect.damage
         while window.position <= suspect.damage or window.is_in_damage:
-            if not await self._check_part(window):
+            goes_on = await self._check_part(window)
+            end = max(end, window.position)
+            if not goes_on:
                 break
         scrub.add_counts(window)
-        if scrub.counts.records_healed == before:
+        if not window.counts.records_healed:
             self._left.append(suspect)
+        return end
 
     async def _check_part(self, scrub: Scrub) -> bool:
         """Check the next part and heal what is damaged; return False at the end of the log."""

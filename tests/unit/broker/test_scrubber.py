@@ -147,7 +147,7 @@ def test_a_stop_ends_a_check_that_waits_for_the_disk(bench: Bench) -> None:
     asyncio.run(run())
 
 
-def test_what_a_pull_has_met_is_looked_at_once_and_then_each_minute(bench: Bench) -> None:
+def test_what_a_pull_has_met_is_looked_at_once_and_then_more_and_more_seldom(bench: Bench) -> None:
     async def run() -> None:
         services = bench.running.services
         services.store.config.scrub_bytes_per_second = 0
@@ -164,7 +164,9 @@ def test_what_a_pull_has_met_is_looked_at_once_and_then_each_minute(bench: Bench
         log.content[begin + 4] ^= 1
         services.store._commit_log.written_from = 1 << 30  # as after a restart
         assert services.store.get("t", 0, 0, 5).damaged == (3,)
-        for forward, count in ((1_000, 1), (1_000, 1), (57_000, 1), (1_000, 1), (1_000, 2), (60_000, 3), (60_000, 3)):
+        for forward, count in (
+            (1_000, 1), (1_000, 1), (57_000, 1), (1_000, 1), (1_000, 2), (119_000, 2), (1_000, 3), (DAY, 3),
+        ):  # fmt: skip
             await bench.tick(forward)
             assert asked == [begin] * count
         assert bytes(log.content) == before
@@ -172,5 +174,32 @@ def test_what_a_pull_has_met_is_looked_at_once_and_then_each_minute(bench: Bench
         counts = bench.scrubber.counts
         assert (counts.passes, counts.damages, counts.records_healed) == (0, 1, 1)
         assert not bench.scrubber._left
+
+    asyncio.run(run())
+
+
+def test_reads_that_meet_the_same_damage_make_one_attempt(bench: Bench) -> None:
+    async def run() -> None:
+        services = bench.running.services
+        services.store.config.scrub_bytes_per_second = 0
+        asked: list[int] = []
+
+        async def pieces(scrub: Scrub, gap: Gap, at: int) -> tuple[str, list[Piece]]:
+            del scrub
+            asked.append(at)
+            assert gap.begin == at
+            return "", []
+
+        bench.scrubber._replicas.pieces = pieces  # type: ignore[method-assign]
+        [log] = [node for path, node in bench.fs.nodes.items() if path.parent.name == "commitlog"]
+        places = [entry[0] for entry in services.store.queue_entries("t", 0, 0, 40)]
+        for number in (3, 4, 5, 20):
+            log.content[places[number] + 4] ^= 1
+        services.store._commit_log.written_from = 1 << 30
+        assert services.store.get("t", 0, 0, 30).damaged == (3, 4, 5, 20)
+        await bench.tick()
+        assert asked == [places[3], places[20]]
+        await bench.tick(60_000)
+        assert asked == [places[3], places[20]] * 2
 
     asyncio.run(run())
