@@ -81,6 +81,11 @@ class Generator:
             raise BenchError(f"the load generator cannot be built: {built.stderr.strip()}")
         return cls(target / "release" / _NAME)
 
+    @property
+    def delay(self) -> Path:
+        """The path of the proxy that delays; see ``benchmarks/generator/src/bin``."""
+        return self.program.with_name("rocketmq-delay")
+
     def drive(
         self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),
         until: int | None = None, group: str | None = None, verify: bool = False, seconds: float | None = None,

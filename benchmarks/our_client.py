@@ -7,22 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import click
 
 from benchmarks.stepping import AsyncRun, Row, Run, event_loop, repeat, repeat_async, result
 from rocketmq_py import Credentials, Message, Producer, TlsOptions, aio
+from rocketmq_py.core.producer.accumulator import Linger
 
 _GROUP = "bench-producer"
 _TEXT = bytes(32 + i * 7 % 91 for i in range(1 << 14))
 
 
-class Security(TypedDict, total=False):
-    """Options of a producer for TLS and signing."""
+class Options(TypedDict, total=False):
+    """Options of a producer: TLS, signing and batches."""
 
     tls: TlsOptions
     credentials: Credentials
+    batch_linger: Linger
 
 
 def body(size: int) -> bytes:
@@ -64,9 +66,9 @@ def send_window(producer: aio.Producer, topic: str, payload: bytes, window: int)
 
 
 async def _async_session(
-    security: Security, namesrv: str, topic: str, payload: bytes, window: int, count: int, warm: int
+    options: Options, namesrv: str, topic: str, payload: bytes, window: int, count: int, warm: int
 ) -> None:
-    async with aio.Producer(group=_GROUP, namesrv=namesrv, **security) as producer:
+    async with aio.Producer(group=_GROUP, namesrv=namesrv, **options) as producer:
         await repeat_async(send_window(producer, topic, payload, window), count, warm)
 
 
@@ -80,20 +82,19 @@ async def _async_session(
 @click.option("--inflight", default=256)
 @click.option("--tls", is_flag=True, help="Over TLS, whatever the certificate.")
 @click.option("--acl", metavar="ACCESS:SECRET", help="Sign the requests.")
-def main(
-    verb: str, namesrv: str, topic: str, n: int, size: int, warm: int, inflight: int, tls: bool, acl: str | None
-) -> None:
+@click.option("--linger", default="0", help="Option batch_linger: seconds, or natural.")
+def main(verb: str, namesrv: str, topic: str, n: int, warm: int, **given: Any) -> None:
     """Measure one of our producers."""
-    security = Security()
-    if tls:
-        security["tls"] = TlsOptions(verify=False)
-    if acl is not None:
-        security["credentials"] = Credentials(*acl.split(":", 1))
+    options = Options(batch_linger="natural" if given["linger"] == "natural" else float(given["linger"]))
+    if given["tls"]:
+        options["tls"] = TlsOptions(verify=False)
+    if given["acl"] is not None:
+        options["credentials"] = Credentials(*given["acl"].split(":", 1))
     if verb == "async":
-        event_loop(_async_session(security, namesrv, topic, body(size), inflight, n, warm))
+        event_loop(_async_session(options, namesrv, topic, body(given["size"]), given["inflight"], n, warm))
     else:
-        with Producer(group=_GROUP, namesrv=namesrv, **security) as producer:
-            repeat(send_one_by_one(producer, topic, body(size)), n, warm)
+        with Producer(group=_GROUP, namesrv=namesrv, **options) as producer:
+            repeat(send_one_by_one(producer, topic, body(given["size"])), n, warm)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ import threading
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
 from benchmarks.stepping import Row, Run, event_loop, repeat, repeat_async, result, say
 from rocketmq_py import ConsumeFromWhere, LitePullConsumer, Message, MessageExt, PushConsumer, aio
+from rocketmq_py.core.consumer.pulls_ahead import PullsInFlight
 
 _TIMEOUT_SECONDS = 150.0
 _PULL_BATCH = 32
@@ -57,7 +58,22 @@ class _Progress:
             raise TimeoutError(f"{self._got} of {self._count} messages in {_TIMEOUT_SECONDS:.0f} s")
 
 
-def push(namesrv: str, topic: str, batch: int, *, orderly: bool) -> Run:
+class Far(TypedDict, total=False):
+    """Options of a consumer far from its broker."""
+
+    pulls_in_flight: PullsInFlight
+    address_map: dict[str, str]
+
+
+def far(in_flight: str, mapped: str | None) -> Far:
+    """Return options from those of the command: a number or ``auto``, and ``ADVERTISED=REAL``."""
+    options = Far(pulls_in_flight="auto" if in_flight == "auto" else int(in_flight))
+    if mapped is not None:
+        options["address_map"] = dict([mapped.split("=", 1)])
+    return options
+
+
+def push(namesrv: str, topic: str, batch: int, options: Far, *, orderly: bool) -> Run:
     """Return a run in which a push consumer of a new group reads the backlog from its first offset."""
 
     def run(count: int) -> Row:
@@ -71,7 +87,7 @@ def push(namesrv: str, topic: str, batch: int, *, orderly: bool) -> Run:
 
         with PushConsumer(
             group=_fresh_group(), namesrv=namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET,
-            consume_batch_size=batch, orderly=orderly,
+            consume_batch_size=batch, orderly=orderly, **options,
         ) as consumer:  # fmt: skip
             consumer.subscribe(topic, listener=one if batch == 1 else many)
             consumer.start()
@@ -81,11 +97,11 @@ def push(namesrv: str, topic: str, batch: int, *, orderly: bool) -> Run:
     return run
 
 
-def lite_pull(namesrv: str, topic: str) -> Run:
+def lite_pull(namesrv: str, topic: str, options: Far) -> Run:
     """Return a run of a lite pull consumer: all queues are assigned, from their first offset, and one caller polls."""
 
     def run(count: int) -> Row:
-        with LitePullConsumer(_fresh_group(), namesrv=namesrv, pull_batch_size=_PULL_BATCH) as consumer:
+        with LitePullConsumer(_fresh_group(), namesrv=namesrv, pull_batch_size=_PULL_BATCH, **options) as consumer:
             queues = consumer.queues(topic)
             consumer.assign(queues)
             for queue in queues:
@@ -207,13 +223,16 @@ def _is_shared(consumers: Sequence[aio.PushConsumer], topic: str, queues: int) -
 @click.option("--listener", type=click.Choice(["concurrent", "orderly"]), default="concurrent")
 @click.option("--rate", default=1000, help="Sends per second.")
 @click.option("--queues", default=1000)
+@click.option("--in-flight", default="1", help="Option pulls_in_flight: a number, or auto.")
+@click.option("--map", "mapped", metavar="ADVERTISED=REAL", help="Connect elsewhere than the broker advertises.")
 def main(verb: str, namesrv: str, topic: str, **given: Any) -> None:
     """Measure one of our consumers."""
+    options = far(given["in_flight"], given["mapped"])
     if verb == "push":
-        run = push(namesrv, topic, given["batch"], orderly=given["listener"] == "orderly")
+        run = push(namesrv, topic, given["batch"], options, orderly=given["listener"] == "orderly")
         repeat(run, given["n"], given["warm"])
     elif verb == "pull":
-        repeat(lite_pull(namesrv, topic), given["n"], given["warm"])
+        repeat(lite_pull(namesrv, topic, options), given["n"], given["warm"])
     elif verb == "latency":
         event_loop(latency(namesrv, topic, given["rate"], given["size"], given["n"], given["warm"]))
     elif verb == "first":

@@ -85,13 +85,20 @@ def start_ours(
     return Server("ours", said["namesrv"], said["broker"], program.pid, program.kill)
 
 
-def start_java(work: Path, settings: Mapping[str, str] | None = None, java_options: str = "") -> Server:
-    """Start the Java name server and broker, and wait until they are ready."""
+def start_java(
+    work: Path, settings: Mapping[str, str] | None = None, java_options: str = "", port: int | None = None
+) -> Server:
+    """Start the Java name server and broker, and wait until they are ready.
+
+    :param port: the broker's port; None for a free one.
+    """
     peer = JavaPeer(work, stock=True)
     with ExitStack() as unless_ready:
         unless_ready.callback(peer.close)
         namesrv = peer.namesrv()
-        broker = peer.broker(namesrv.address, conf={**JAVA_SETTINGS, **(settings or {})}, java_options=java_options)
+        broker = peer.broker(
+            namesrv.address, conf={**JAVA_SETTINGS, **(settings or {})}, java_options=java_options, port=port
+        )
         unless_ready.pop_all()
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
 

@@ -12,6 +12,7 @@ from benchmarks.rows import (
     clients,
     consumers,
     delayed,
+    distance,
     failover,
     guarded,
     hold,
@@ -36,6 +37,13 @@ ROWS: dict[str, Row] = {
     "failover-read": failover.failover_read,
     "hold": hold.hold,
     "producer": clients.producer,
+    **{f"batching-{mode}": distance.batching(mode) for mode in distance.BATCHING},
+    **{
+        f"distance-{kind}-{delay}ms": distance.consuming(kind, delay)
+        for kind in distance.CONSUMERS
+        for delay in distance.ONE_WAY_MS
+    },
+    **{f"distance-{kind}-own": distance.own(kind) for kind in distance.CONSUMERS},
     "delayed": delayed.delayed,
     "tls": guarded.tls,
     "signing": guarded.signing,

@@ -262,8 +262,9 @@ class JavaPeer:
             store=store, namesrv=namesrv, port=port, conf=[f"{k}={v}" for k, v in settings.items()], **named
         )
         process = self._server("broker", *flags, java_options=java_options).ready()
-        self._await_registration(namesrv, f"127.0.0.1:{port}")
-        return JavaServer(process, f"127.0.0.1:{port}", namesrv, store)
+        address = f"{settings.get('brokerIP1', '127.0.0.1')}:{port}"
+        self._await_registration(namesrv, address)
+        return JavaServer(process, address, namesrv, store)
 
     def _await_registration(self, namesrv: str, broker: str) -> None:
         """READY comes before the first registration, and no one tells when that is done: asks until it is."""
