@@ -5,6 +5,7 @@ from __future__ import annotations
 from rocketmq_py.arrow.remoting.fetch import READ_GROUP
 from rocketmq_py.arrow.sink.targets import NoSuchQueue, refusal
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.headers.offset import GetMaxOffset
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.names import MAX_MESSAGE_SIZE
 from rocketmq_py.wire.command import Command
@@ -35,6 +36,22 @@ def test_a_bulk_pull_needs_the_flag_and_our_broker(java: JavaPeer, side: Side) -
     told, more = (PullResponse.from_ext(answer.ext) for answer in (plain, bulk))
     assert (told.next_begin_offset, more.next_begin_offset) == (32, number)
     assert (more.min_offset, more.max_offset) == (told.min_offset, told.max_offset) == (0, MESSAGES)
+
+
+def test_both_ends_of_a_queue_need_the_flag_and_our_broker(java: JavaPeer, side: Side) -> None:
+    topic = side.topic(java, queues=1)
+    with RawPeer(side.broker) as peer:
+        for i in range(3):
+            assert peer.ask(Code.SEND_MESSAGE_V2, send(topic=topic).to_ext(), b"%d" % i).code == 0
+
+        def ends(*, bounds: bool | None) -> dict[str, str]:
+            return peer.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic=topic, queue_id=0, bounds=bounds).to_ext()).ext
+
+        eventually(lambda: ends(bounds=None).get("offset"), lambda offset: offset == "3")
+        assert "minOffset" not in ends(bounds=None)
+        both = ends(bounds=True)
+    assert both["offset"] == "3"
+    assert both.get("minOffset") == ("0" if side.name == "ours" else None)
 
 
 def test_missing_queues_and_too_long_messages_have_the_codes_of_java(java: JavaPeer, side: Side) -> None:

@@ -30,6 +30,7 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header, NoHeader
 from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
+    MaxOffsetResponse,
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
@@ -228,8 +229,16 @@ class Cluster:
 
         :raises RocketMQError: a broker does not respond after all retries.
         """
-        earliest, latest = self.earliest(queues), self.latest(queues)
-        return {queue: Bounds(earliest[queue], latest[queue]) for queue in queues.addresses}
+        earliest: Offsets = {}
+        latest: Offsets = {}
+        for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _bounds).items():
+            latest[queue] = _offset_of(answer, address)
+            first = answer.header(MaxOffsetResponse).min_offset
+            if first is not None:
+                earliest[queue] = max(first, 0)
+        # Other brokers and logical queues. Messages may have been removed since the answer.
+        earliest |= self.earliest(queues.only(queue for queue in latest if queue not in earliest))
+        return {queue: Bounds(min(earliest[queue], latest[queue]), latest[queue]) for queue in queues.addresses}
 
     def earliest(self, queues: QueueRoutes) -> Offsets:
         """Ask brokers for the offset of the oldest message of each queue.
@@ -434,6 +443,10 @@ def _min_offset(queue: MessageQueue) -> Header:
 
 def _max_offset(queue: MessageQueue) -> Header:
     return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+
+
+def _bounds(queue: MessageQueue) -> Header:
+    return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name, bounds=True)
 
 
 def _search(queue: MessageQueue, at: int) -> Header:

@@ -21,6 +21,8 @@ from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
 from rocketmq_py.protocol.headers.group import ConsumerStatus
 from rocketmq_py.protocol.headers.offset import (
+    GetMaxOffset,
+    MaxOffsetResponse,
     OffsetResponse,
     QueryConsumerOffset,
     QueueHeader,
@@ -119,8 +121,12 @@ class OffsetHandlers:
     def max_offset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
         """Return the offset of the next message of a queue."""
         del peer, body
-        header: QueueHeader = request.header
-        return Reply(header=OffsetResponse(offset=self._store.queue_range(header.topic, header.queue_id)[1]))
+        header: GetMaxOffset = request.header
+        end = self._store.queue_range(header.topic, header.queue_id)[1]
+        if not header.bounds:
+            return Reply(header=OffsetResponse(offset=end))
+        first = self._store.min_offset_for_clients(header.topic, header.queue_id)
+        return Reply(header=MaxOffsetResponse(offset=end, min_offset=first))
 
     @handles(Code.GET_MIN_OFFSET)
     def min_offset(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:

@@ -28,9 +28,16 @@ class SearchOffset(TopicHeader, kw_only=True):
 
 
 class GetMaxOffset(TopicHeader, kw_only=True):
+    """Asks for the offset that the next message of a queue will get (request code 30).
+
+    ``bounds`` is an extension of this project that Apache RocketMQ's brokers ignore: with True, the broker also returns
+    the offset of the oldest message.
+    """
+
     topic: str
     queue_id: Int32
     committed: bool | None = None
+    bounds: bool | None = None
 
 
 class QueueHeader(TopicHeader, kw_only=True):
@@ -42,6 +49,12 @@ class QueueHeader(TopicHeader, kw_only=True):
 
 class OffsetResponse(Header, kw_only=True):
     offset: Int64
+
+
+class MaxOffsetResponse(OffsetResponse, kw_only=True):
+    """``min_offset`` is the offset of the oldest message, if the request asked for it and the broker knows that."""
+
+    min_offset: Int64 | None = None
 
 
 class TimestampResponse(Header, kw_only=True):

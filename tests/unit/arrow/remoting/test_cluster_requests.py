@@ -125,6 +125,29 @@ def test_answers_about_offsets() -> None:
                 act()
 
 
+def test_both_ends_of_a_queue_are_one_request_if_the_broker_tells_them() -> None:
+    def both(request: Command) -> Command:
+        assert request.code == RequestCode.GET_MAX_OFFSET
+        assert request.ext["bounds"] == "true"
+        return answer(offset=9, minOffset={"0": 4, "1": -1}[request.ext["queueId"]])
+
+    with scripted(both) as peer, client(peer) as cluster:
+        assert cluster.bounds(routes(peer.address, Q0, Q1)) == {Q0: Bounds(4, 9), Q1: Bounds(0, 9)}
+        assert len(peer.requests) == 2
+
+
+def test_the_begin_is_asked_of_brokers_that_do_not_tell_it() -> None:
+    def one_of_two(request: Command) -> Command:
+        if request.code == RequestCode.GET_MIN_OFFSET:
+            assert request.ext["queueId"] == "1"
+            return answer(offset=11)
+        return answer(offset=9, **({"minOffset": 4} if request.ext["queueId"] == "0" else {}))
+
+    with scripted(one_of_two) as peer, client(peer) as cluster:
+        found = cluster.bounds(routes(peer.address, Q0, Q1))
+    assert found == {Q0: Bounds(4, 9), Q1: Bounds(9, 9)}, "all messages have been removed since the first answer"
+
+
 def test_only_offsets_of_known_queues_are_committed() -> None:
     with scripted(always(answer)) as peer, client(peer) as cluster:
         cluster.commit("g", {Q1: 5, Q2: 6}, routes(peer.address, Q0, Q1))

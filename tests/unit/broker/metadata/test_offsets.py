@@ -70,6 +70,8 @@ def test_only_known_groups_and_topics_commit(running: InProcess, client: Client)
 def test_the_smallest_and_largest_offset_are_returned(client: Client) -> None:
     put(client, 3)
     assert client.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=0)).ext == {"offset": "3"}
+    both = client.ask(Code.GET_MAX_OFFSET, GetMaxOffset(topic="t", queue_id=0, bounds=True))
+    assert both.ext == {"offset": "3", "minOffset": "0"}
     assert client.ask(Code.GET_MIN_OFFSET, QueueHeader(topic="t", queue_id=0)).ext == {"offset": "0"}
     for unknown in (GetMaxOffset(topic="nothing", queue_id=0), GetMaxOffset(topic="t", queue_id=99)):
         assert client.ask(Code.GET_MAX_OFFSET, unknown).ext == {"offset": "0"}
