@@ -42,6 +42,7 @@ _LIMITS_MS = 1_000
 _CATCH_UP_MS = 1_000
 _MAPPINGS_MS = 300_000
 _SCRUB_MS = 1_000
+_RECEIPTS_MS = 5_000
 _LAST_SECONDS = 3.0
 """How long an orderly stop waits for slaves to copy the rest of the log. A Java broker sleeps for the same time."""
 _SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE,
@@ -83,6 +84,8 @@ class Broker:
         self._workers = workers
         self.store_config = store_config or StoreConfig()
         self.port = config.listen_port
+        self.grpc_port: int | None = None
+        """The port of ``grpc_server_port`` while the broker runs; None without one."""
         self._clock = clock
         self._tls = tls
         self._access = self._used_access = access
@@ -156,6 +159,7 @@ class Broker:
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, authorize=authorization(access, services.record_permissions), slow_turns=slow_turns,
             authorize_run=access.admit_run if access.enabled else None,
+            grpc=partial(services.messaging_service, access),
         )  # fmt: skip
         self._limit(server)
         self._monitor.watch(services, server)
@@ -163,6 +167,8 @@ class Broker:
             await services.take_back()
             await server.start()
             await self._listen_fast(server)
+            if config.grpc_server_port >= 0:
+                self.grpc_port = await server.listen(config.grpc_server_port)
             await services.replication.start()
         except BaseException:
             await services.replication.stop()
@@ -170,10 +176,11 @@ class Broker:
             services.close()
             raise
         self._services, self._server, self._used_access = services, server, access
-        self._ticker = Ticker(
-            [*self._jobs(services), Job(_LIMITS_MS, lambda: self._limit(server)), *self._figures(services, server)],
-            slow_turns,
-        )
+        more = [
+            Job(_LIMITS_MS, lambda: self._limit(server)), Job(_RECEIPTS_MS, services.tick_calls),
+            *self._figures(services, server),
+        ]  # fmt: skip
+        self._ticker = Ticker([*self._jobs(services), *more], slow_turns)
         self._ticker.start()
         try:
             await services.registration.start()

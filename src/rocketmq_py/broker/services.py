@@ -22,6 +22,8 @@ from rocketmq_py.broker.cluster.registration import Registration
 from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.service import BrokerParts, MessagingService
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replicas import Replicas
 from rocketmq_py.broker.ha.replication import Replication
@@ -90,6 +92,8 @@ from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 from rocketmq_py.remoting.rpc_client import NewRpcClient, RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsSettings
@@ -152,6 +156,7 @@ class Services:
         self.settings = LiveSettings(config, store_config, port, clock, on_change=self._settings_changed)
         self.role = Role(config, port)
         self.replication = Replication(config, self.store, self.role, self.address, clock, tls)
+        self._calls: MessagingService | None = None
         self.record_permissions = RecordPermissions(self.store, config.broker_cluster_name)
         self._files: list[ConfigFile] = []
         self._config_folder = config.store_root / "config"
@@ -347,6 +352,16 @@ class Services:
             *others,
         )
 
+    def messaging_service(self, access: AuthDispatcher, dispatcher: Dispatcher) -> MessagingService:
+        """Create the methods of gRPC."""
+        host, port = self.address.rsplit(":", 1)
+        parts = BrokerParts(
+            self._config, self.topics, self.groups, self.clients, lambda: self.store.config.max_message_size,
+            lambda: (host.strip("[]"), int(port)), self._clock,
+        )  # fmt: skip
+        self._calls = MessagingService(parts, CallAccess(access, self.record_permissions), dispatcher)
+        return self._calls
+
     def _send_handlers(self) -> object:
         if self.role.is_slave:
             return SlaveSendHandlers(self._config)
@@ -455,6 +470,11 @@ class Services:
         self.clients.tick(now)
         self.pop.tick(now, revives=not self.role.is_slave)
         self.stats.tick(now)
+
+    def tick_calls(self) -> None:
+        """Renew receipts of clients that speak gRPC, and forget clients that are gone; called every few seconds."""
+        if self._calls is not None:
+            self._calls.tick()
 
     def sweep(self) -> None:
         """Answer held pulls whose queue has messages, in case an arrival was missed; called every few seconds."""

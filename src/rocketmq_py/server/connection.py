@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 HIGH_WATER = 4 * 1024 * 1024
 """Unsent bytes at which reading from the connection stops."""
 
+_HTTP2 = b"P"
+"""The first byte of HTTP/2. A frame of remoting that begins with it would have 1.3 GB."""
+
 _LARGE = 1024 * 1024
 """An incomplete frame of more bytes than this counts towards the limit of all connections."""
 
@@ -41,6 +44,10 @@ class Owner(Protocol):
 
     def disconnected(self, connection: ServerConnection) -> None: ...
 
+    def begins_http2(self, connection: ServerConnection, transport: asyncio.Transport, data: bytes) -> bool:
+        """Take over a connection if its first bytes are HTTP/2; return False if this server does not speak it."""
+        ...
+
 
 class ServerConnection(asyncio.Protocol):
     """Passes received frames to the dispatcher and writes its replies, once per read."""
@@ -56,7 +63,7 @@ class ServerConnection(asyncio.Protocol):
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
         self._frames = owner.dispatcher.frame_decoder(owner.max_frame)
-        self._feed: Callable[[bytes], Sequence[Item]] = self._frames.feed
+        self._feed: Callable[[bytes], Sequence[Item]] = self._feed_first
         self._serve: Callable[[Peer, Sequence[Item]], Served] = owner.dispatcher.serve
         self._rest: list[Item] = []
         self._paused = False
@@ -97,6 +104,13 @@ class ServerConnection(asyncio.Protocol):
             self._postpone(rest)
         if fault is not None:
             self._fail(fault, data)
+
+    def _feed_first(self, data: bytes) -> Sequence[Item]:
+        """Decode the first bytes of the connection, unless they are HTTP/2: then another protocol takes it over."""
+        if data[:1] == _HTTP2 and self._owner.begins_http2(self, self._transport, data):
+            return ()
+        self._feed = self._frames.feed
+        return self._frames.feed(data)
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -158,8 +172,12 @@ class ServerConnection(asyncio.Protocol):
         self.peer.lost()
         self._owner.buffers.discard(self)
         self._owner.disconnected(self)
-        # Bound methods of this object in its own fields would be a reference cycle, freed only by the collector.
+        self.release()
+
+    def release(self) -> None:
+        """Drop references of the object to itself, its bound methods, which only the collector would free."""
         self._serve, self._write_all = self._owner.dispatcher.serve, self._transport.writelines
+        self._feed = self._frames.feed
 
     # -- for the server and the peer
 

@@ -13,6 +13,8 @@ from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
 from rocketmq_py.server.fault_log import FaultLog
+from rocketmq_py.server.grpc.call import Methods
+from rocketmq_py.server.grpc.connection import GrpcConnection
 from rocketmq_py.server.loop_monitor import LoopMonitor
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Authorize, AuthorizeRun, Dispatcher, OnHold
@@ -56,6 +58,7 @@ class Server:
     :param authorize: returns the reply that refuses a request, or None to admit it; by default all are admitted.
     :param authorize_run: authorizes many sends at once, see :data:`AuthorizeRun`.
     :param slow_turns: counts long turns of the event loop; a new counter by default.
+    :param grpc: the methods of gRPC, on the same ports; None closes connections that speak HTTP/2.
     :param writing_limit_ms: if ``after_read`` takes this many milliseconds, requests of lane ``send`` are refused.
     """
 
@@ -79,6 +82,7 @@ class Server:
         authorize: Authorize | None = None,
         authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
+        grpc: Callable[[Dispatcher], Methods] | None = None,
     ) -> None:
         self.dispatcher = Dispatcher(
             router,
@@ -89,6 +93,8 @@ class Server:
             slow_turns=slow_turns,
             authorize_run=authorize_run,
         )
+        self.slow_turns = self.dispatcher.slow_turns
+        self._grpc = grpc(self.dispatcher) if grpc is not None else None
         self.buffers = Buffers(buffer_limit)
         self.fault_log = FaultLog()
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
@@ -104,7 +110,8 @@ class Server:
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
         self._listeners: list[asyncio.Server | TlsAcceptor] = []
-        self._connections: dict[ServerConnection, None] = {}  # an ordered set: closed in the order of opening
+        self._connections: dict[ServerConnection | GrpcConnection, None] = {}
+        # The connections are an ordered set: they are closed in the order of opening.
         self._all_gone = asyncio.Event()
 
     @property
@@ -221,10 +228,21 @@ class Server:
 
     # -- for connections
 
-    def connected(self, connection: ServerConnection) -> None:
+    def begins_http2(self, connection: ServerConnection, transport: asyncio.Transport, data: bytes) -> bool:
+        """Take over a connection if its first bytes are HTTP/2; return False if this server does not speak it."""
+        if self._grpc is None:
+            return False
+        del self._connections[connection]
+        connection.release()
+        successor = GrpcConnection(self, self._grpc, transport, connection.peer)
+        transport.set_protocol(successor)
+        successor.data_received(data)
+        return True
+
+    def connected(self, connection: ServerConnection | GrpcConnection) -> None:
         self._connections[connection] = None
 
-    def disconnected(self, connection: ServerConnection) -> None:
+    def disconnected(self, connection: ServerConnection | GrpcConnection) -> None:
         self._connections.pop(connection, None)
         if not self._connections:
             self._all_gone.set()

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from typing import Self
 
 import msgspec
 
@@ -58,6 +59,13 @@ class Peer:
         self._oneways = itertools.count()
         self._write = write
         self._close = close
+
+    @classmethod
+    def of(cls, other: Peer, write: Callable[[bytes], None], close: Callable[[], None]) -> Self:
+        """Return a peer with the addresses of another one."""
+        peer = cls(write=write, close=close)
+        peer.address, peer.local_address, peer.host = other.address, other.local_address, other.host
+        return peer
 
     def __repr__(self) -> str:
         return f"<Peer {self.address}{' closed' if self.closed else ''}>"

@@ -28,6 +28,16 @@ class CertificateUnavailableError(Exception):
     """No certificate can be generated; the message has the reason and what to do."""
 
 
+def new_server_context() -> ssl.SSLContext:
+    """Return a context of a server without a certificate yet.
+
+    It offers HTTP/2, which clients of gRPC ask for; clients of remoting ask for nothing.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    return context
+
+
 class SelfSignedCertificate:
     """Provides a TLS context with a certificate that is generated when the first TLS connection arrives.
 
@@ -63,7 +73,7 @@ class SelfSignedCertificate:
         with tempfile.TemporaryDirectory(prefix="rocketmq-tls-") as directory:  # of mode 0700: it holds a private key
             path = Path(directory) / "server.pem"
             self._generate(path)
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context = new_server_context()
             context.load_cert_chain(path)
         self._add_trust(context)
         return context

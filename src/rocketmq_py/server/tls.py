@@ -13,7 +13,7 @@ import msgspec
 
 from rocketmq_py.core import java_config
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server.self_signed import SelfSignedCertificate
+from rocketmq_py.server.self_signed import SelfSignedCertificate, new_server_context
 from rocketmq_py.tls import TlsOptions, load_authorities, load_certificate
 
 _log = logging.getLogger(__name__)
@@ -286,7 +286,7 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
     :raises ConfigError: a file is missing or invalid.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = new_server_context()
     load_certificate(
         context, settings.server_cert_path, settings.server_key_path or None, settings.server_key_password or None
     )

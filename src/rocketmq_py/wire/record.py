@@ -460,6 +460,16 @@ def unwrap(message: MessageExt) -> list[MessageExt]:
     return inner
 
 
+def stored_messages(body: bytes, broker_name: str = "") -> list[MessageExt]:
+    """Decode all records of a pull body to messages with their bodies as they are stored, which may be compressed.
+
+    The messages of an inner batch are returned one by one.
+
+    :raises CorruptRecord: a record cannot be decoded.
+    """
+    return [one for at, _ in record_sizes(body) for one in unwrap(_stored(body, at, broker_name))]
+
+
 def record_properties(record: bytes) -> bytes:
     """Return the encoded properties of a record, without decoding the rest of it.
 

@@ -235,6 +235,8 @@ def test_an_orderly_end_sends_producers_away_first(monkeypatch: pytest.MonkeyPat
 def test_the_server_has_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     site = Site(monkeypatch, server_channel_max_idle_time_seconds=99)
     asyncio.run(site.broker.start())
+    grpc = site.server_options.pop("grpc")
+    assert (grpc.func.__name__, grpc.args) == ("note", (site.broker._used_access,))
     assert site.server_options == {
         "router": ("router", ("handlers of", "users")), "host": "127.0.0.1", "port": 10911, "after_read": "commit",
         "on_hold": "keep_hold", "on_disconnect": "disconnected", "idle_timeout": 99, "full_lanes": "full_lanes",

@@ -12,6 +12,7 @@ LARGEST_LONG = 2**63 - 1
 
 _LEAST = {
     "defaultPopShareQueueNum": -1,
+    "grpcServerPort": -1,
     "healthPort": -1,
     "metricsOtelCardinalityLimit": 1,
     **dict.fromkeys(
@@ -26,7 +27,7 @@ _LEAST = {
 }  # fmt: skip
 _MOST = {
     "brokerPermission": 7,
-    **dict.fromkeys(("healthPort", "metricsPromExporterPort"), 65535),
+    **dict.fromkeys(("grpcServerPort", "healthPort", "metricsPromExporterPort"), 65535),
     **dict.fromkeys(("defaultTopicQueueNums", "reviveQueueNum"), MAX_QUEUES),
     **dict.fromkeys(
         ("accessMessageInMemoryMaxRatio", "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio",

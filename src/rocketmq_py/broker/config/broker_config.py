@@ -108,6 +108,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param health_host: the address of that port; empty: the address of the metrics.
     :param figures_log_seconds: log a line with rates and sizes in this interval, at level info; 0 for none (not a key
         of Java's).
+    :param grpc_server_port: one more port for clients, under the name of the setting of Java's proxy; -1 for none, 0
+        picks a free one. All ports of the broker serve gRPC and remoting.
     :param ignored: settings of a broker.conf that have no effect here.
     :param transaction_check_interval: interval between checks of open transactions; 30 s as in Apache RocketMQ from
         5.1.4 on (60 s in earlier versions).
@@ -262,6 +264,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     health_port: int = -1
     health_host: str = ""
     figures_log_seconds: int = 0
+    grpc_server_port: int = -1
 
     ignored: dict[str, str] = {}
 

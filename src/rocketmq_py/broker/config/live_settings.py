@@ -60,6 +60,7 @@ AT_START = frozenset({
     "enable_connection_metrics", "enable_lag_and_dlq_metrics", "enable_transaction_metrics",
     "enable_remoting_metrics", "enable_message_store_metrics", "enable_pop_metrics", "health_port", "health_host",
     "figures_log_seconds",
+    "grpc_server_port",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
 

@@ -35,6 +35,7 @@ class PlannedBroker(NamedTuple):
     :ivar ha_port: port for its slaves; 0 for any free port.
     :ivar metrics_port: port of metrics, if they are on; 0 for any free port.
     :ivar health_port: port of health alone; 0 for any free port, -1 for none.
+    :ivar grpc_port: one more port for clients; 0 for any free port, -1 for none.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PlannedBroker(NamedTuple):
     ha_port: int
     metrics_port: int = 0
     health_port: int = -1
+    grpc_port: int = -1
 
 
 def broker_count(text: str) -> int:
@@ -73,7 +75,8 @@ def _sibling(first: PlannedBroker, number: int) -> PlannedBroker:
     if not number:
         return first
     name = f"{first.name.removesuffix('-a')}-{chr(ord('a') + number)}"
-    ports = (_shifted(port, number) for port in (first.port, first.ha_port, first.metrics_port, first.health_port))
+    own = (first.port, first.ha_port, first.metrics_port, first.health_port, first.grpc_port)
+    ports = (_shifted(port, number) for port in own)
     return PlannedBroker(name, first.store / name, *ports)
 
 

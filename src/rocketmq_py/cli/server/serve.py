@@ -153,7 +153,7 @@ def command(
         tls_settings.check_talks_to_itself()
     first = PlannedBroker(
         broker.broker_name, broker.store_root, broker.listen_port, broker.ha_listen_port,
-        broker.metrics_prom_exporter_port, broker.health_port,
+        broker.metrics_prom_exporter_port, broker.health_port, broker.grpc_server_port,
     )  # fmt: skip
     if not supervised:
         check_left_out(first, count, has_messages)
@@ -402,7 +402,8 @@ class Child:
         return [
             *self._command, "--name", planned.name, "--store", str(planned.store), "--port", str(planned.port),
             "--set", f"haListenPort={planned.ha_port}", "--set", f"metricsPromExporterPort={planned.metrics_port}",
-            "--set", f"healthPort={planned.health_port}", "--namesrv", self._namesrv,
+            "--set", f"healthPort={planned.health_port}", "--set", f"grpcServerPort={planned.grpc_port}",
+            "--namesrv", self._namesrv,
         ]  # fmt: skip
 
     def _note_address(self, ready_line: str) -> None:

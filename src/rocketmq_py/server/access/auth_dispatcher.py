@@ -97,6 +97,39 @@ class AuthDispatcher:
         is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
         return run.verified([self._key(peer, kind[0], kind[4], is_open=is_open) for kind in run.kinds()])
 
+    def denial_of_signed(
+        self, peer: Peer, code: int, name: str, signed: bytes, signature: str, wanted: Iterable[RequiredPermission]
+    ) -> str | None:
+        """Return why a call of gRPC is refused, None if it is admitted.
+
+        :param code: the request of remoting that does the same; it may be on a whitelist.
+        :param name: the user; empty if the call is not signed.
+        :param signed: what the user has signed, :param signature: the HMAC-SHA1 of it in hexadecimal digits.
+        :param wanted: the permissions that the call needs; they are looked up with authorization only.
+        """
+        settings = self._settings
+        is_open = not settings.authorization_enabled or code in settings.authorization_whitelist
+        may_be_unsigned = code in settings.authentication_whitelist
+        if is_open and may_be_unsigned:
+            return None
+        user = self._user_of(name, signed, signature)
+        if isinstance(user, str):
+            return None if may_be_unsigned and not list(wanted) else user
+        return None if is_open else self._denial(user, wanted, _ip(peer))
+
+    def _user_of(self, name: str, signed: bytes, signature: str) -> User | str:
+        if not name:
+            return "username cannot be null."
+        user = self.table.user(name)
+        if user is None:
+            return f"User:{name} is not found."
+        if not user.enabled:
+            return f"User:{name} is disabled."
+        expected = hmac.digest(user.password.encode(), signed, "sha1").hex()
+        if not hmac.compare_digest(expected.encode(), signature.lower().encode("utf-8", "replace")):
+            return "check signature failed."
+        return user
+
     def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
         """Return the secret key with which to verify the sends of user ``name`` to ``topic``.
 

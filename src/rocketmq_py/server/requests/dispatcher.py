@@ -250,6 +250,63 @@ class Dispatcher:
                 answers.append((request.opaque, reply))
         return answers
 
+    # -- requests that came by another protocol
+
+    def call(self, request: Request, body: bytes, responder: Responder) -> Reply | None:
+        """Handle one request that the caller has authorized; return its reply, None if the responder gets it later.
+
+        The caller calls :meth:`finish_read` before it passes the reply on.
+        """
+        route = self._routes.get(request.code)
+        if route is None:
+            return unsupported(request.code)
+        if route.is_async:
+            lane = self._enter(route)
+            if lane is None:
+                return overloaded()
+            outcome = cast("Awaitable[Outcome]", route.method(responder.peer, request, body))
+            self._run(self._respond_when_done(route, outcome, lane, responder))
+            return None
+        begin = monotonic() if self.latency is not None else 0.0
+        reply = self._outcome(route, lambda: cast("Outcome", route.method(responder.peer, request, body)), responder)
+        if self.latency is not None and reply is not None:
+            self.latency.observe(RpcKey(request.code, reply.code, False, SUCCESS), (monotonic() - begin) * 1000)
+        return reply
+
+    def finish_read(self) -> Reply | None:
+        """Make durable what handlers have stored; return the reply to all of their requests if that fails."""
+        if self._after_read is None:
+            return None
+        try:
+            self._after_read()
+        except Exception as e:  # noqa: BLE001 - what was not stored must not be reported as stored
+            return failure(e, "storing the messages of a read", "clients of gRPC")
+        return None
+
+    def _outcome(self, route: Route, handle: Callable[[], Outcome], responder: Responder) -> Reply | None:
+        try:
+            outcome = handle()
+            if isinstance(outcome, Hold):
+                self._hold(outcome, responder)
+                return None
+            return outcome if outcome is not None else Reply()
+        except Exception as e:  # noqa: BLE001 - as for requests of remoting
+            return failure(e, route.code.name, responder.peer.address)
+
+    async def _respond_when_done(
+        self, route: Route, outcome: Awaitable[Outcome], lane: Lane, responder: Responder
+    ) -> None:
+        try:
+            done = await outcome
+            reply = self._outcome(route, lambda: done, responder)
+        except Exception as e:  # noqa: BLE001 - as for requests of remoting
+            reply = failure(e, route.code.name, responder.peer.address)
+        finally:
+            lane.leave()
+        failed = self.finish_read()
+        if reply is not None:
+            responder.reply(failed or reply)
+
     async def drain(self, timeout: float) -> None:
         """Wait until all asynchronous handlers and queued requests have finished.
 

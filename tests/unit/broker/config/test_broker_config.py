@@ -14,6 +14,7 @@ OURS = {
     "haAllowedSlaves",
     "healthHost",
     "healthPort",
+    "grpcServerPort",
     "metricsQueueLevel",
     "enableTopicMessageTypeCheck",
     "acceptLoss",
@@ -141,5 +142,5 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
         "acceptLoss": "false", "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "",
         "maxOpenQueueFiles": "512", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
-        "healthHost": "", "healthPort": "-1", "metricsQueueLevel": "false",
+        "healthHost": "", "healthPort": "-1", "grpcServerPort": "-1", "metricsQueueLevel": "false",
     }  # fmt: skip

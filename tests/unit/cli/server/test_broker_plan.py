@@ -36,10 +36,10 @@ def test_a_port_for_slaves_that_is_set_moves_with_the_port():
 
 
 def test_ports_of_metrics_and_health_move_with_the_port_unless_there_is_none():
-    first = FIRST._replace(metrics_port=5557, health_port=5558)
+    first = FIRST._replace(metrics_port=5557, health_port=5558, grpc_port=8081)
     third = plan(3, first)[2]
-    assert (third.metrics_port, third.health_port) == (5577, 5578)
-    assert plan(2, FIRST)[1].health_port == -1
+    assert (third.metrics_port, third.health_port, third.grpc_port) == (5577, 5578, 8101)
+    assert (plan(2, FIRST)[1].health_port, plan(2, FIRST)[1].grpc_port) == (-1, -1)
 
 
 def test_free_ports_stay_free_ports():

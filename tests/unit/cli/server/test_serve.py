@@ -197,7 +197,8 @@ def test_children_are_started_with_the_settings_that_they_share():
 def test_a_child_keeps_the_port_of_its_first_start():
     child = serve.Child(PlannedBroker("broker-b", Path("/s/b"), 0, 0), ["run"], "n:1")
     words = ["run", "--name", "broker-b", "--store", "/s/b", "--port", "0", "--set", "haListenPort=0", "--set",
-             "metricsPromExporterPort=0", "--set", "healthPort=-1", "--namesrv", "n:1"]  # fmt: skip
+             "metricsPromExporterPort=0", "--set", "healthPort=-1", "--set",
+             "grpcServerPort=-1", "--namesrv", "n:1"]  # fmt: skip
     assert (child.process.name, child.address) == ("broker-b", "")
     assert child.process._command() == words
     child.process._on_ready("READY namesrv=n:1 broker=10.0.0.1:4711\n")

@@ -1,0 +1,1 @@
+"""The methods of gRPC that clients of RocketMQ 5 call, over the handlers of remoting requests."""

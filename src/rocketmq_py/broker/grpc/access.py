@@ -1,0 +1,103 @@
+"""Authentication and permissions of calls: the same users and permissions as for remoting."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from rocketmq_py.broker.record_permissions import RecordPermissions
+from rocketmq_py.core.access.permissions import (
+    Action,
+    RequiredPermission,
+    group as group_resource,
+    topic as topic_resource,
+)
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.grpc.enums import Code
+from rocketmq_py.protocol.grpc.refusal import CallRefused
+from rocketmq_py.protocol.grpc.service import StatusResponse
+from rocketmq_py.protocol.headers.base import Header
+from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
+from rocketmq_py.server.grpc.call import Call
+from rocketmq_py.store.fs.residency import NotInMemory, Residency
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.command import Command
+from rocketmq_py.wire.grpc import GrpcStatus
+
+_log = logging.getLogger(__name__)
+
+_AUTHORIZATION = re.compile(r"(?:^|[\s,])(Credential|Signature)=([^,\s]*)")
+
+
+class CallAccess:
+    """Checks the signatures of calls and what their users may do.
+
+    :param records: knows the permissions needed for the stored messages to which a request refers.
+    """
+
+    def __init__(self, access: AuthDispatcher, records: RecordPermissions) -> None:
+        self._access = access
+        self._records = records
+        self._loading = Background()
+
+    def check(
+        self, call: Call, code: RequestCode, actions: tuple[Action, ...], *, topic: str = "", group: str = "",
+        topics: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """Check a call that needs one of ``actions`` for each of the topics and for the group.
+
+        :param code: the request of remoting that does the same.
+        :raises CallRefused: UNAUTHORIZED.
+        """
+        if not self._access.enabled:
+            return
+        wanted = [RequiredPermission(topic_resource(name), actions) for name in (topic, *topics) if name]
+        if group:
+            wanted.append(RequiredPermission(group_resource(group), actions))
+        self._raise(self._denial(call, code, wanted))
+
+    def check_record(self, call: Call, code: RequestCode, header: Header, then: Callable[[], None]) -> None:
+        """Check the stored message to which the header of a request refers, then call ``then``.
+
+        That is done later if the message has to be read from disk; a refusal is then the answer of the call.
+
+        :raises CallRefused: UNAUTHORIZED.
+        """
+        if not self._access.enabled:
+            then()
+            return
+        command = Command(code, ext=header.to_ext())
+        try:
+            self._check_loaded(call, command, self._records.store.new_residency())
+        except NotInMemory:
+            self._loading.start(self._check_later(call, command, then))
+        else:
+            then()
+
+    async def _check_later(self, call: Call, command: Command, then: Callable[[], None]) -> None:
+        try:
+            await self._records.store.loader.run(partial(self._check_loaded, call, command))
+            if call.is_open:
+                then()
+        except CallRefused as e:
+            call.answer(StatusResponse(status=e.status()).encode())
+        except Exception:  # noqa: BLE001 - the client waits for an answer
+            _log.exception("a message to which a call refers cannot be read")
+            call.end(GrpcStatus.INTERNAL, "the message cannot be read; the log of the server says why")
+
+    def _check_loaded(self, call: Call, command: Command, residency: Residency | None) -> None:
+        wanted = self._records.required(command, residency)
+        self._raise(self._denial(call, RequestCode(command.code), wanted))
+
+    def _denial(self, call: Call, code: RequestCode, wanted: list[RequiredPermission]) -> str | None:
+        found = dict(_AUTHORIZATION.findall(call.header(b"authorization")))
+        name = found.get("Credential", "").partition("/")[0]
+        date = call.metadata.get(b"x-mq-date-time", b"")
+        return self._access.denial_of_signed(call.peer, code, name, date, found.get("Signature", ""), wanted)
+
+    @staticmethod
+    def _raise(why: str | None) -> None:
+        if why is not None:
+            raise CallRefused(Code.UNAUTHORIZED, why)

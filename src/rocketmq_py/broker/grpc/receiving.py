@@ -1,0 +1,298 @@
+"""ReceiveMessage, AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue, over POP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.conversion import message_of
+from rocketmq_py.broker.grpc.receipts import Receipt, RenewedReceipts
+from rocketmq_py.broker.grpc.replies import common_status, group_name, status_of, topic_name
+from rocketmq_py.broker.grpc.requests import Inner, Requests
+from rocketmq_py.broker.grpc.sessions import NO_SETTINGS, Session, Sessions
+from rocketmq_py.broker.metadata.groups import SubscriptionGroups
+from rocketmq_py.core.access.permissions import Action
+from rocketmq_py.core.grpc.waiting import RENEWED_INVISIBLE_MS, check_invisible, polling_ms
+from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts
+from rocketmq_py.errors import BadHeader, CorruptRecord
+from rocketmq_py.properties import Property
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.grpc.definition import FilterExpression, MessageQueue, Status, Timestamp
+from rocketmq_py.protocol.grpc.enums import Code, FilterType
+from rocketmq_py.protocol.grpc.refusal import OK, CallRefused
+from rocketmq_py.protocol.grpc.service import (
+    AckMessageEntry,
+    AckMessageRequest,
+    AckMessageResponse,
+    AckMessageResultEntry,
+    ChangeInvisibleDurationRequest,
+    ChangeInvisibleDurationResponse,
+    ForwardMessageToDeadLetterQueueRequest,
+    ReceiveMessageRequest,
+    ReceiveMessageResponse,
+    StatusResponse,
+)
+from rocketmq_py.protocol.headers.pop import ALL_QUEUES, PopMessage, PopResponse
+from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.pop_handle import InitMode
+from rocketmq_py.server.grpc.call import Call
+from rocketmq_py.server.reply import Buffer, Reply
+from rocketmq_py.wire.record import stored_messages
+
+_log = logging.getLogger(__name__)
+
+MAX_BATCH = 32
+_SUB = (Action.SUB,)
+_NOTHING = Status(code=Code.MESSAGE_NOT_FOUND, message="no new message")
+_NO_MESSAGES = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
+_TYPES = {FilterType.SQL: "SQL92"}
+
+
+class Receiving:
+    """Pops messages for calls, and acknowledges them.
+
+    :param broker_name: of this broker, whose messages alone can be acknowledged here.
+    :param clock: returns the time in milliseconds since the epoch.
+    """
+
+    def __init__(
+        self, requests: Requests, access: CallAccess, sessions: Sessions, groups: SubscriptionGroups,
+        receipts: RenewedReceipts, broker_name: str, clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._requests = requests
+        self._access = access
+        self._sessions = sessions
+        self._groups = groups
+        self._receipts = receipts
+        self._broker_name = broker_name
+        self._clock = clock
+
+    # -- receiving
+
+    def receive(self, call: Call, request: ReceiveMessageRequest) -> None:
+        """Send messages, or wait for them."""
+        group = group_name(request.group)
+        queue = request.message_queue or MessageQueue()
+        topic = topic_name(queue.topic)
+        self._access.check(call, RequestCode.POP_MESSAGE, _SUB, topic=topic, group=group)
+        client_id = call.header(b"x-mq-client-id")
+        session = self._sessions.find(client_id)
+        if session is None:
+            self._sessions.wait(client_id, lambda: self._receive_late(call, request, (topic, group, queue.id)))
+            return
+        self._receive(call, request, session, (topic, group, queue.id))
+
+    def _receive_late(self, call: Call, request: ReceiveMessageRequest, place: tuple[str, str, int]) -> None:
+        """Receive for a client whose settings had not arrived when it called."""
+        session = self._sessions.find(call.header(b"x-mq-client-id"))
+        try:
+            if session is None:
+                raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)  # noqa: TRY301
+            if call.is_open:
+                self._receive(call, request, session, place)
+        except CallRefused as e:
+            call.answer(StatusResponse(status=e.status()).encode())
+
+    def _receive(
+        self, call: Call, request: ReceiveMessageRequest, session: Session, place: tuple[str, str, int]
+    ) -> None:
+        if request.auto_renew and not session.is_connected:
+            raise CallRefused(Code.MESSAGE_NOT_FOUND, "the client has no telemetry stream")
+        header = self._header(call, request, session, place)
+        pop = Inner(RequestCode.POP_MESSAGE, header)
+        self._requests.run(call, pop, lambda reply: self._popped(call, request, session, header, reply))
+
+    def _header(
+        self, call: Call, request: ReceiveMessageRequest, session: Session, place: tuple[str, str, int]
+    ) -> PopMessage:
+        topic, group, queue_id = place
+        now = self._clock()
+        left = call.seconds_left()
+        timeout = session.settings.request_timeout
+        wait = polling_ms(
+            None if request.long_polling_timeout is None else request.long_polling_timeout.ms,
+            None if left is None else int(left * 1000), 0 if timeout is None else timeout.ms,
+            call.header(b"x-mq-client-version"),
+        )  # fmt: skip
+        invisible = RENEWED_INVISIBLE_MS
+        if not request.auto_renew:
+            invisible = check_invisible(request.invisible_duration.ms if request.invisible_duration is not None else 0)
+        config = self._groups.find(group)
+        is_orderly = config is not None and config.consume_message_orderly
+        wanted = request.filter_expression or FilterExpression()
+        return PopMessage(
+            consumer_group=group, topic=topic, queue_id=queue_id if is_orderly else ALL_QUEUES,
+            max_msg_nums=min(max(request.batch_size, 1), MAX_BATCH),
+            invisible_time=invisible, poll_time=wait, init_mode=InitMode.MAX, born_time=now,
+            exp_type=_TYPES.get(wanted.type, "TAG"), exp=wanted.expression or "*",  # type: ignore[call-overload]
+            order=is_orderly, attempt_id=request.attempt_id,
+        )  # fmt: skip
+
+    def _popped(
+        self, call: Call, request: ReceiveMessageRequest, session: Session, header: PopMessage, reply: Reply
+    ) -> None:
+        if reply.code != ResponseCode.SUCCESS:
+            status = _NOTHING if reply.code in _NO_MESSAGES else status_of(reply)
+            call.answer_many([ReceiveMessageResponse(status=status).encode()])
+            return
+        try:
+            popped = self._decoded(header, reply)
+        except (BadHeader, CorruptRecord) as e:
+            _log.error("messages of %s popped by %s are damaged: %s", header.topic, header.consumer_group, e)
+            text = f"the messages are damaged: {e}"
+            call.answer_many([_status_only(Status(code=Code.INTERNAL_SERVER_ERROR, message=text))])
+            return
+        wanted = [one for one in popped if self._is_wanted(call, session, header, one)]
+        answers = [_status_only(OK if wanted else _NOTHING)]
+        for message, info in wanted:
+            handle = f"{info._replace(offset=message.queue_offset).encode()} {message.commit_log_offset}"
+            out = message_of(message, header.topic, handle, header.invisible_time)
+            answers.append(ReceiveMessageResponse(message=out).encode())
+            if request.auto_renew:
+                self._receipts.add(session, header.consumer_group, header.topic, Receipt.parse(handle))
+        answers.append(ReceiveMessageResponse(delivery_timestamp=Timestamp.of_ms(self._clock())).encode())
+        call.answer_many(answers)
+
+    def _decoded(self, header: PopMessage, reply: Reply) -> list[PoppedMessage]:
+        pieces = reply.body
+        body = bytes(pieces) if isinstance(pieces, Buffer) else b"".join(pieces)
+        assert isinstance(reply.header, PopResponse)
+        messages = stored_messages(body, self._broker_name)
+        return attach_receipts(messages, header.topic, self._broker_name, reply.header, order=header.order)
+
+    def _is_wanted(self, call: Call, session: Session, header: PopMessage, one: PoppedMessage) -> bool:
+        """Return whether the client gets a message; acknowledge one of another tag, and one with too many attempts."""
+        policy = session.settings.backoff_policy
+        receipt = Receipt.of(one.receipt, one.message)
+        tags = {tag.strip() for tag in (header.exp or "*").split("||")}
+        if header.exp_type == "TAG" and "*" not in tags and one.message.tags not in tags:
+            self._ack_alone(call, header, receipt)
+            return False
+        if policy is not None and 0 < policy.max_attempts <= one.message.reconsume_times:
+            back = _dead(header.consumer_group, header.topic, receipt, one.message.properties.get(Property.UNIQUE_KEY))
+
+            def dead(reply: Reply) -> None:
+                if reply.code == ResponseCode.SUCCESS:
+                    self._ack_alone(call, header, receipt)
+
+            self._requests.run_alone(call.peer, back, dead)
+            return False
+        return True
+
+    def _ack_alone(self, call: Call, header: PopMessage, receipt: Receipt) -> None:
+        def done(reply: Reply) -> None:
+            if reply.code != ResponseCode.SUCCESS:
+                _log.warning("a message nobody gets was not acknowledged: %s", reply.remark)
+
+        self._requests.run_alone(call.peer, receipt.ack(header.topic, header.consumer_group), done)
+
+    # -- acknowledging
+
+    def ack(self, call: Call, request: AckMessageRequest) -> None:
+        """Acknowledge messages, each with a status of its own."""
+        group, topic = group_name(request.group), topic_name(request.topic)
+        self._access.check(call, RequestCode.ACK_MESSAGE, _SUB, topic=topic, group=group)
+        entries = request.entries
+        results: list[AckMessageResultEntry | None] = []
+        inners: list[Inner] = []
+        for entry in entries:
+            try:
+                receipt = self._receipt(call, entry.receipt_handle, group)
+                inners.append(receipt.ack(topic, group))
+                results.append(None)
+            except CallRefused as e:
+                results.append(_entry(entry, e.status()))
+        if not inners:
+            self._acked(call, entries, results, [])
+            return
+        self._requests.run_all(call, inners, lambda replies: self._acked(call, entries, results, replies))
+
+    def _acked(
+        self, call: Call, entries: list[AckMessageEntry], results: list[AckMessageResultEntry | None],
+        replies: list[Reply],
+    ) -> None:  # fmt: skip
+        left = iter(replies)
+        done = []
+        for entry, result in zip(entries, results, strict=True):
+            if result is not None:
+                done.append(result)
+                continue
+            status = status_of(next(left))
+            if status.code == Code.OK:
+                self._receipts.remove(entry.receipt_handle)
+            done.append(_entry(entry, status))
+        statuses = [entry.status for entry in done if entry.status is not None]
+        status = common_status(statuses) if statuses else Status(code=Code.BAD_REQUEST, message="no entries")
+        call.answer(AckMessageResponse(status=status, entries=done).encode())
+
+    def _receipt(self, call: Call, handle: str, group: str) -> Receipt:
+        """Return the newest receipt of a message, given one of its receipts.
+
+        :raises CallRefused: it is unreadable, of another broker, or its time is over.
+        """
+        receipt = self._receipts.newest(handle, call.header(b"x-mq-client-id"), group) or Receipt.parse(handle)
+        if receipt.info.broker_name != self._broker_name:
+            text = f"the receipt handle is of broker {receipt.info.broker_name}, this is {self._broker_name}"
+            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, text)
+        if receipt.visible_at_ms < self._clock():
+            raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
+        return receipt
+
+    def change_invisible(self, call: Call, request: ChangeInvisibleDurationRequest) -> None:
+        """Make a message invisible for another time; the response has its new handle."""
+        group, topic = group_name(request.group), topic_name(request.topic)
+        self._access.check(call, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, _SUB, group=group)
+        receipt = self._receipt(call, request.receipt_handle, group)
+        duration = request.invisible_duration
+        inner = receipt.change(topic, group, check_invisible(0 if duration is None else duration.ms, 0))
+
+        def answer(reply: Reply) -> None:
+            status = status_of(reply)
+            handle = ""
+            if status.code == Code.OK:
+                self._receipts.remove(request.receipt_handle)
+                handle = receipt.changed(reply).text
+            elif status.code == Code.TOO_MANY_REQUESTS:
+                handle = request.receipt_handle
+            elif reply.code == ResponseCode.NO_MESSAGE:
+                status = Status(code=Code.INVALID_RECEIPT_HANDLE, message=status.message)
+            call.answer(ChangeInvisibleDurationResponse(status=status, receipt_handle=handle).encode())
+
+        self._requests.run(call, inner, answer)
+
+    def forward(self, call: Call, request: ForwardMessageToDeadLetterQueueRequest) -> None:
+        """Move a message to the dead-letter topic of its group, and acknowledge it."""
+        group, topic = group_name(request.group), topic_name(request.topic)
+        self._access.check(call, RequestCode.CONSUMER_SEND_MSG_BACK, _SUB, topic=topic, group=group)
+        receipt = self._receipt(call, request.receipt_handle, group)
+        back = _dead(group, topic, receipt, request.message_id)
+
+        def acked(reply: Reply) -> None:
+            self._receipts.remove(request.receipt_handle)
+            call.answer(StatusResponse(status=status_of(reply)).encode())
+
+        def stored(reply: Reply) -> None:
+            if reply.code == ResponseCode.SUCCESS:
+                self._requests.run(call, receipt.ack(topic, group), acked)
+            else:
+                call.answer(StatusResponse(status=status_of(reply)).encode())
+
+        self._access.check_record(call, back.code, back.header, lambda: self._requests.run(call, back, stored))
+
+
+def _status_only(status: Status) -> bytes:
+    return ReceiveMessageResponse(status=status).encode()
+
+
+def _entry(entry: AckMessageEntry, status: Status) -> AckMessageResultEntry:
+    return AckMessageResultEntry(message_id=entry.message_id, receipt_handle=entry.receipt_handle, status=status)
+
+
+def _dead(group: str, topic: str, receipt: Receipt, message_id: str | None) -> Inner:
+    """Return the request that stores a message as a dead letter."""
+    header = ConsumerSendMsgBack(
+        offset=receipt.physical_offset, group=group, delay_level=-1, origin_msg_id=message_id, origin_topic=topic,
+        max_reconsume_times=0,
+    )  # fmt: skip
+    return Inner(RequestCode.CONSUMER_SEND_MSG_BACK, header)

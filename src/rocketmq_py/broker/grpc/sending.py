@@ -1,0 +1,191 @@
+"""SendMessage, EndTransaction and RecallMessage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+
+from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.replies import status_of, topic_name
+from rocketmq_py.broker.grpc.requests import Inner, Requests
+from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
+from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
+from rocketmq_py.core.access.permissions import Action
+from rocketmq_py.core.grpc.messages import check_message, is_zlib, stored_properties, topic_types, type_of
+from rocketmq_py.core.grpc.queues import queue_of_group
+from rocketmq_py.core.grpc.transaction_ids import decode_transaction_id, encode_transaction_id
+from rocketmq_py.properties import Property, encode_properties
+from rocketmq_py.protocol import names
+from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.grpc.definition import Message
+from rocketmq_py.protocol.grpc.enums import Code, MessageType, TransactionResolution, TransactionSource
+from rocketmq_py.protocol.grpc.refusal import CallRefused
+from rocketmq_py.protocol.grpc.service import (
+    EndTransactionRequest,
+    RecallMessageRequest,
+    RecallMessageResponse,
+    SendMessageRequest,
+    SendMessageResponse,
+    SendResultEntry,
+    StatusResponse,
+)
+from rocketmq_py.protocol.headers.send import RecallMessage, SendMessageV2
+from rocketmq_py.protocol.headers.transaction import EndTransaction
+from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketmq_py.server.grpc.call import Call
+from rocketmq_py.server.reply import Reply
+from rocketmq_py.wire.batch import encode_batch
+from rocketmq_py.wire.record import COMPRESSED
+
+_RESOLUTIONS = {TransactionResolution.COMMIT: TRANSACTION_COMMIT, TransactionResolution.ROLLBACK: TRANSACTION_ROLLBACK}
+_STORED = (
+    ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+)  # fmt: skip
+
+
+class Sending:
+    """Stores the messages of calls.
+
+    :param max_body: returns the limit of a message body, in bytes.
+    :param creates_topics: returns True if sends make topics that do not exist.
+    :param clock: returns the time in milliseconds since the epoch.
+    """
+
+    def __init__(
+        self, requests: Requests, access: CallAccess, topics: TopicConfigs, max_body: Callable[[], int],
+        creates_topics: Callable[[], bool], clock: Callable[[], int],
+    ) -> None:  # fmt: skip
+        self._requests = requests
+        self._access = access
+        self._topics = topics
+        self._max_body = max_body
+        self._creates_topics = creates_topics
+        self._clock = clock
+        self._turn = itertools.count()
+
+    # -- sends
+
+    def send(self, call: Call, request: SendMessageRequest) -> None:
+        """Store one message, or several as a batch."""
+        messages = request.messages
+        if not messages:
+            raise CallRefused(Code.MESSAGE_CORRUPTED, "no message to send")
+        topic = topic_name(messages[0].topic)
+        if any(topic_name(message.topic) != topic for message in messages):
+            raise CallRefused(Code.MESSAGE_CORRUPTED, "different message topic")
+        self._access.check(call, RequestCode.SEND_MESSAGE_V2, (Action.PUB,), topic=topic)
+        config = self._topics.get(topic)
+        if config is not None and not is_writable(config.perm):
+            raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written")
+        all_properties = [self._checked(message, topic, config, call) for message in messages]
+        inner = self._inner(messages, topic, config, all_properties)
+        self._requests.run(call, inner, lambda reply: call.answer(_sent(reply, messages, all_properties[0]).encode()))
+
+    def _checked(self, message: Message, topic: str, config: TopicConfig | None, call: Call) -> dict[str, str]:
+        check_message(message, self._max_body(), self._clock())
+        properties = stored_properties(message, topic, call.peer.address)
+        self._check_type(topic, config, type_of(properties))
+        return properties
+
+    def _check_type(self, topic: str, config: TopicConfig | None, kind: MessageType) -> None:
+        if topic.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+            return
+        types = topic_types(config.attributes.get(MESSAGE_TYPE)) if config is not None else self._types_of_new()
+        if kind not in types:
+            wanted = " or ".join(one.name for one in types)
+            text = f"TopicMessageType validate failed, the expected type is {wanted}, but actual type is {kind.name}"
+            raise CallRefused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+
+    def _types_of_new(self) -> tuple[MessageType, ...]:
+        return (MessageType.NORMAL,) if self._creates_topics() else (MessageType.UNSPECIFIED,)
+
+    def _inner(
+        self, messages: list[Message], topic: str, config: TopicConfig | None, all_properties: list[dict[str, str]]
+    ) -> Inner:
+        first = messages[0].system_properties
+        assert first is not None  # without them, the message has no id and was refused
+        is_batch = len(messages) > 1
+        sys_flag = COMPRESSED if is_zlib(first.body_encoding) else 0
+        if Property.TRANSACTION_PREPARED in all_properties[0] and not is_batch:
+            sys_flag |= TRANSACTION_PREPARED
+        born = first.born_timestamp.ms if first.born_timestamp is not None else self._clock()
+        header = SendMessageV2(
+            producer_group=topic, topic=topic, default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES,
+            queue_id=self._queue(config, None if is_batch else first.message_group), sys_flag=sys_flag,
+            born_timestamp=born, flag=0, properties=encode_properties(all_properties[0]).decode(),
+            reconsume_times=first.delivery_attempt or 0, batch=is_batch,
+        )  # fmt: skip
+        if not is_batch:
+            return Inner(RequestCode.SEND_MESSAGE_V2, header, messages[0].body)
+        pairs = zip(messages, all_properties, strict=True)
+        body = encode_batch((0, one.body, encode_properties(properties)) for one, properties in pairs)
+        return Inner(RequestCode.SEND_BATCH_MESSAGE, header, body)
+
+    def _queue(self, config: TopicConfig | None, message_group: str | None) -> int:
+        """Return the queue of a message: that of its group, or else the next one; -1 leaves the broker the choice."""
+        if config is None or config.write_queue_nums <= 0:
+            return -1
+        if message_group:
+            return queue_of_group(message_group, config.write_queue_nums)
+        return next(self._turn) % config.write_queue_nums
+
+    # -- transactions
+
+    def end_transaction(self, call: Call, request: EndTransactionRequest) -> None:
+        """Commit or roll back a transaction; an unknown outcome leaves it open."""
+        topic = topic_name(request.topic)
+        self._access.check(call, RequestCode.END_TRANSACTION, (Action.PUB,), topic=topic)
+        place = decode_transaction_id(request.transaction_id)
+        header = EndTransaction(
+            producer_group=topic, topic=topic, tran_state_table_offset=place.queue_offset,
+            commit_log_offset=place.physical_offset, msg_id=place.unique_key, transaction_id=place.unique_key,
+            commit_or_rollback=_RESOLUTIONS.get(request.resolution, 0),  # type: ignore[call-overload]
+            from_transaction_check=request.source == TransactionSource.SERVER_CHECK,
+        )  # fmt: skip
+        inner = Inner(RequestCode.END_TRANSACTION, header)
+
+        def answer(reply: Reply) -> None:
+            call.answer(StatusResponse(status=status_of(reply)).encode())
+
+        self._access.check_record(call, inner.code, header, lambda: self._requests.run(call, inner, answer))
+
+    # -- recalls
+
+    def recall(self, call: Call, request: RecallMessageRequest) -> None:
+        """Cancel a delayed message."""
+        topic = topic_name(request.topic)
+        self._access.check(call, RequestCode.RECALL_MESSAGE, (Action.PUB,), topic=topic)
+        config = self._topics.get(topic)
+        types = topic_types(config.attributes.get(MESSAGE_TYPE)) if config is not None else ()
+        if MessageType.DELAY not in types:
+            text = f"only delayed messages are recalled, and topic {topic} takes none"
+            raise CallRefused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+        header = RecallMessage(producer_group=topic, topic=topic, recall_handle=request.recall_handle)
+
+        def answer(reply: Reply) -> None:
+            key = reply.header.msg_id if reply.header is not None else ""  # type: ignore[attr-defined]
+            call.answer(RecallMessageResponse(status=status_of(reply), message_id=key).encode())
+
+        self._requests.run(call, Inner(RequestCode.RECALL_MESSAGE, header), answer)
+
+
+_QUEUES = 8
+"""The number of queues that a new topic gets; the broker may give it less."""
+
+
+def _sent(reply: Reply, messages: list[Message], properties: Mapping[str, str]) -> SendMessageResponse:
+    status = status_of(reply)
+    entry = SendResultEntry(status=status)
+    ext = reply.ext or {}
+    if reply.code in _STORED:
+        system = messages[0].system_properties
+        assert system is not None
+        entry.message_id = system.message_id
+        entry.offset = int(ext.get("queueOffset", "0"))
+        entry.recall_handle = ext.get("recallHandle", "")
+        if Property.TRANSACTION_PREPARED in properties and len(messages) == 1:
+            physical = int(ext.get("msgId", "0")[-16:], 16)
+            entry.transaction_id = encode_transaction_id(physical, entry.offset, system.message_id)
+    return SendMessageResponse(status=status, entries=[entry])

@@ -1,0 +1,1 @@
+"""Decisions about calls of gRPC: what is accepted, where it goes, how long it waits."""

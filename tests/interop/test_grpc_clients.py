@@ -1,0 +1,130 @@
+"""Apache's clients for RocketMQ 5, which speak gRPC, at our broker: every mode, with and without TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rocketmq_py import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from tests.interop.foreign_builds import JVM, PROGRAMS, built, run
+from tests.interop.javapeer import missing
+from tests.interop.ours import OurServer, OurServers
+from tests.interop.side import Inbox
+
+JAVA_VERSION, PYTHON_VERSION = "5.2.0", "5.1.2"
+MODES = ["normal", "tag", "sql", "delay", "redelivery", "push", "fifo", "transaction", "dead"]
+TYPES = {"delay": "DELAY", "fifo": "FIFO", "transaction": "TRANSACTION"}
+SETTINGS = {
+    "enablePropertyFilter": "true", "recallMessageEnable": "true", "transactionCheckInterval": 2000,
+    "transactionTimeOut": 3000,
+}  # fmt: skip
+SECONDS = 500.0
+
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture(scope="module")
+def server(servers: OurServers) -> Iterator[OurServer]:
+    return servers.serve(**SETTINGS)
+
+
+@pytest.fixture
+def prefix(server: OurServer, request: pytest.FixtureRequest) -> str:
+    """Topics and groups of a run begin with it."""
+    name = "".join(character if character.isalnum() else "-" for character in request.node.name)[-40:].strip("-")
+    with Admin(server.namesrv) as admin:
+        for mode in MODES:
+            admin.create_topic(f"{name}-{mode}", 4, attributes={"message.type": TYPES.get(mode, "NORMAL")})
+            admin.create_group(SubscriptionGroupConfig(
+                group_name=f"{name}-g-{mode}", consume_message_orderly=mode == "fifo",
+                retry_max_times=1 if mode == "dead" else 16,
+            ))  # fmt: skip
+    return name
+
+
+def java() -> list[str]:
+    sources = PROGRAMS / "grpc-java"
+    folder = built(sources, f"grpc-java-{JAVA_VERSION}", lambda folder: run(
+        ["mvn", "-q", "-B", "-f", str(sources / "pom.xml"), "-Dstyle.color=never", f"-Dout={folder}",
+         f"-Dclient.version={JAVA_VERSION}", "package", "dependency:copy-dependencies"]
+    ))  # fmt: skip
+    path = f"{folder / 'grpc-client-1.jar'}:{folder / f'lib-{JAVA_VERSION}'}/*"
+    return [os.environ.get("JAVA", "java"), *JVM, "-cp", path, "grpcprobe.Probe"]
+
+
+def python() -> list[str]:
+    def install(folder: Path) -> None:
+        run([sys.executable, "-m", "venv", str(folder / "venv")])
+        package = f"rocketmq-python-client=={PYTHON_VERSION}"
+        run([str(folder / "venv" / "bin" / "pip"), "install", "--quiet", package])
+
+    folder = built(None, f"grpc-python-{PYTHON_VERSION}", install)
+    return [str(folder / "venv" / "bin" / "python"), str(PROGRAMS / "grpc-python" / "probe.py")]
+
+
+@pytest.fixture(scope="module", params=["java", "python"])
+def client(request: pytest.FixtureRequest) -> list[str]:
+    """The command that runs the program of a client."""
+    if request.param == "python":
+        return python()
+    why = missing()
+    if why is not None:
+        pytest.skip(why)
+    return java()
+
+
+def probe(command: list[str], server: OurServer, prefix: str, how: str, work: Path, modes: list[str]) -> None:
+    environment = os.environ | {"HOME": str(work)}
+    done = subprocess.run(
+        [*command, server.broker, prefix, how, "", "", ",".join(modes)], capture_output=True, text=True, check=False,
+        timeout=SECONDS, env=environment, cwd=work,
+    )  # fmt: skip
+    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"mode"')]
+    assert {line["mode"]: line.get("why", "") for line in said} == dict.fromkeys(modes, ""), done.stderr[-3000:]
+
+
+def dead_letters(server: OurServer, group: str) -> list[bytes]:
+    inbox = Inbox()
+    with PushConsumer(
+        group=f"{group}-reader", namesrv=server.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET
+    ) as consumer:
+        consumer.subscribe(f"%DLQ%{group}", listener=inbox)
+        consumer.start()
+        return [message.body for message in inbox.wait(1)]
+
+
+def test_every_mode_of_a_client_works(client: list[str], server: OurServer, prefix: str, tmp_path: Path) -> None:
+    probe(client, server, prefix, "plain", tmp_path, MODES)
+    with Admin(server.namesrv) as admin:
+        admin.create_topic(f"%DLQ%{prefix}-g-dead", 1)  # of messages that were dead letters before
+    assert dead_letters(server, f"{prefix}-g-dead") == [b"bad"]
+
+
+def test_the_java_client_works_over_tls(server: OurServer, prefix: str, tmp_path: Path) -> None:
+    why = missing()
+    if why is not None or shutil.which("openssl") is None:
+        pytest.skip(why or "no openssl")
+    probe(java(), server, prefix, "tls", tmp_path, ["normal", "push", "transaction"])
+
+
+def test_members_of_both_protocols_share_a_group(
+    client: list[str], server: OurServer, prefix: str, tmp_path: Path
+) -> None:
+    """A client of remoting produces and consumes beside a client of gRPC."""
+    topic = f"{prefix}-normal"
+    with Producer(f"{prefix}-p", server.namesrv) as producer:
+        producer.send(Message(topic, b"from remoting"))
+    inbox = Inbox()
+    with PushConsumer(f"{prefix}-all", server.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
+        consumer.subscribe(topic, listener=inbox)
+        consumer.start()
+        probe(client, server, prefix, "plain", tmp_path, ["push"])
+        assert [message.body for message in inbox.wait(1)] == [b"from remoting"]

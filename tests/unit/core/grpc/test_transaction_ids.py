@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, decode_transaction_id, encode_transaction_id
+from rocketmq_py.protocol.grpc.enums import Code
+from rocketmq_py.protocol.grpc.refusal import CallRefused
+
+
+def test_a_transaction_id_says_where_the_half_message_is() -> None:
+    text = encode_transaction_id(2**40, 77, "0A\u00e9 B")
+    assert text == "0000010000000000000000000000004D0A\u00e9 B"
+    assert decode_transaction_id(text) == HalfPlace(2**40, 77, "0A\u00e9 B")
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "0A0B", "8" + "0" * 31 + "x", "0" * 32, "0" * 16 + "8" + "0" * 15 + "x", "g" * 40]
+)
+def test_other_transaction_ids_are_refused(text: str) -> None:
+    with pytest.raises(CallRefused) as caught:
+        decode_transaction_id(text)
+    assert caught.value.code == Code.INVALID_TRANSACTION_ID
