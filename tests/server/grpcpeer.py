@@ -32,6 +32,7 @@ class GrpcPeer:
                  **metadata: str) -> None:  # fmt: skip
         host, _, port = address.rpartition(":")
         plain = socket.create_connection((host, int(port)), SECONDS)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
         self._hpack = HpackDecoder(1 << 20)
         self._rest = b""

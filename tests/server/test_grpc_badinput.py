@@ -1,4 +1,4 @@
-"""Bad input by gRPC: every call is answered or its connection ended, no turn takes long, and others are served."""
+"""Bad input by gRPC: every call is answered or its connection ended, and others are served."""
 
 import logging
 import random
@@ -18,8 +18,6 @@ from rocketmq_py.wire.http2 import frames
 from rocketmq_py.wire.http2.connection import MAX_NOISE, MAX_STREAMS
 from rocketmq_py.wire.http2.hpack import encode_headers
 from tests.server.grpcpeer import GrpcPeer
-
-pytestmark = pytest.mark.usefixtures("quick_turns")
 
 METHODS = (
     "QueryRoute", "QueryAssignment", "SendMessage", "EndTransaction", "RecallMessage", "ReceiveMessage", "AckMessage",

@@ -39,7 +39,7 @@ class Call:
         self.on_message: OnMessage | None = None
         """Takes each message of the client."""
         self.on_end: Callable[[], None] | None = None
-        """Called when the client has sent its last message; None ends the call without one."""
+        """Called when the client has sent its last message. Without it, a call that still waits for one fails then."""
         self.on_cancel: Callable[[], None] | None = None
         """Called when the client has cancelled the call, or its connection has broken."""
 

@@ -239,6 +239,8 @@ class GrpcConnection(asyncio.Protocol):
             self._end(event.stream_id, GrpcStatus.INTERNAL, "the call ends within a message")
         elif call.on_end is not None:
             call.on_end()
+        elif call.on_message is not None:
+            self._end(event.stream_id, GrpcStatus.INTERNAL, "a call without a message")
 
     def _refuse(self, stream_id: int, status: GrpcStatus, text: str) -> None:
         self._h2.send_headers(stream_id, trailers_only(status, text), is_end=True)
