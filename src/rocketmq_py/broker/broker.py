@@ -176,11 +176,7 @@ class Broker:
             services.close()
             raise
         self._services, self._server, self._used_access = services, server, access
-        more = [
-            Job(_LIMITS_MS, lambda: self._limit(server)), Job(_RECEIPTS_MS, services.tick_calls),
-            *self._figures(services, server),
-        ]  # fmt: skip
-        self._ticker = Ticker([*self._jobs(services), *more], slow_turns)
+        self._ticker = Ticker([*self._jobs(services), *self._server_jobs(services, server)], slow_turns)
         self._ticker.start()
         try:
             await services.registration.start()
@@ -209,6 +205,12 @@ class Broker:
             if self.config.listen_port:
                 raise ConfigError(f"the fast port, two below the broker's port: {e}") from e
             _log.info("no fast port: %s", e)
+
+    def _server_jobs(self, services: Services, server: Server) -> list[Job]:
+        return [
+            Job(_LIMITS_MS, lambda: self._limit(server)), Job(_RECEIPTS_MS, services.tick_calls),
+            *self._figures(services, server),
+        ]  # fmt: skip
 
     def _jobs(self, services: Services) -> list[Job]:
         config = self.config
