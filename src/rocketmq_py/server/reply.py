@@ -81,8 +81,12 @@ def reply_buffers(reply: Reply, opaque: int) -> Sequence[Buffer]:
     body = reply.body
     if not body:
         return (pack_lengths(4 + size, size) + head,)
-    if type(body) is bytes and len(body) <= _SMALL_BODY:
-        return (pack_lengths(4 + size + len(body), size) + head + body,)
+    if type(body) is bytes or type(body) is memoryview:  # a check of the union of types takes longer than the rest
+        length = len(body)
+        if length > _SMALL_BODY:
+            return (pack_lengths(4 + size + length, size) + head, body)
+        if type(body) is bytes:
+            return (pack_lengths(4 + size + length, size) + head + body,)
     return _large(head, (body,) if isinstance(body, Buffer) else body)
 
 

@@ -116,6 +116,14 @@ def test_a_body_is_one_buffer_with_its_header_or_few_buffers_behind_it():
     assert [len(reply_buffers(Reply(body=body), 1)) for body, _ in cases] == [count for _, count in cases]
 
 
+def test_one_large_buffer_is_not_copied_and_no_view_of_few_bytes_is_kept():
+    for body in (bytes(16_385), memoryview(bytes(16_385))):
+        assert reply_buffers(Reply(body=body), 1)[1] is body
+    head, copy = reply_buffers(Reply(body=memoryview(b"x" * 16_384)), 1)
+    assert (type(head), copy) == (bytes, b"x" * 16_384)
+    assert type(copy) is bytes
+
+
 def test_many_pieces_are_joined():
     assert len(reply_buffers(Reply(body=[bytes(1_000)] * 100), 1)) == 2
 

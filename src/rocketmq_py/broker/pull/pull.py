@@ -42,8 +42,8 @@ from rocketmq_py.server import Hold, Peer, Reply
 from rocketmq_py.store import GetResult, GetStatus, MessageStore
 from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Residency
 
+_FOUND = GetStatus.FOUND.name
 _CODES = {
-    GetStatus.FOUND: Code.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: Code.PULL_RETRY_IMMEDIATELY,
     GetStatus.MESSAGE_WAS_REMOVING: Code.PULL_RETRY_IMMEDIATELY,
     GetStatus.OFFSET_FOUND_NULL: Code.PULL_NOT_FOUND,
@@ -289,16 +289,19 @@ class PullService:
 
     def _reply(self, header: PullMessage, admitted: Admitted, found: GetResult) -> Reply:
         status = found.status
-        if status in _NO_QUEUE:
+        if status is GetStatus.FOUND:  # without look-ups of enum members, which are Python code
+            code, remark = Code.SUCCESS, _FOUND
+        elif status in _NO_QUEUE:
             code = Code.PULL_OFFSET_MOVED if header.queue_offset else Code.PULL_NOT_FOUND
+            remark = status.name
         else:
-            code = _CODES[status]
+            code, remark = _CODES[status], status.name
         suggested = self._suggested_broker(admitted.group, found.suggest_slave)
         first = found.min_offset
         if not found.max_offset:
             first = self._store.min_offset_for_clients(header.topic, header.queue_id)
         ext = answer_fields(suggested, found.next_offset, first, found.max_offset, admitted, found.damaged)
-        return Reply(code, status.name, ext=ext, body=found.body)
+        return Reply(code, remark, ext=ext, body=found.body)
 
     def _reset_reply(self, header: PullMessage, admitted: Admitted, offset: int) -> Reply:
         _, end = self._store.queue_range(header.topic, header.queue_id)

@@ -420,7 +420,7 @@ class Dispatcher:
 
     def _handle(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         try:
-            outcome = cast("Outcome", route.method(peer, request, body))
+            outcome: Outcome = route.method(peer, request, body)  # type: ignore[assignment]  # cast() is a call
             reply = outcome if type(outcome) is Reply else self._later(peer, request, outcome)
         except Exception as e:  # noqa: BLE001 - a request that fails must not close its connection
             reply = failure(e, route.code.name, peer.address)

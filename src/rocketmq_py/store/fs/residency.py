@@ -55,9 +55,10 @@ class Residency:
 
     def need(self, file: File, position: int, length: int) -> None:
         """Add bytes of ``file`` to those that the read needs."""
-        part = Part(file.path, position, length)
-        if part not in self._loaded and not file.is_resident(position, length):
-            self._missing += (part,)
+        if not file.is_resident(position, length):
+            part = Part(file.path, position, length)
+            if part not in self._loaded:
+                self._missing += (part,)
 
     def check(self) -> None:
         """Raise an error if some of the bytes added since the last check are not in memory.
