@@ -7,13 +7,14 @@ the parts again, each part once for all its queues.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from rocketmq_py.arrow.offline.directories import Directory
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import Found, LogScan, next_after
+from rocketmq_py.store.queue.dispatch import is_plausible
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ class LogIndex:
         if one.offset == 0 and before:  # the topic was deleted and created again
             self.parts.pop(key, None)
             known, before = None, 0
-        if one.offset >= before:
+        if one.offset >= before and is_plausible(one.offset, before or None):
             first = one.offset if known is None else known.first
             current[key] = Part(0, 0, first, one.stop, one.stored)
 
@@ -120,12 +121,20 @@ class LogIndex:
 
 
 def queues_of(log: CommitLog, begin: int, end: int) -> dict[Key, list[StoredAt]]:
-    """Return the records of every queue in a part of the log, in the order of their offsets."""
+    """Return the records of every queue in a part of the log, in the order of the log."""
     queues: dict[Key, list[StoredAt]] = {}
     for found in scanned(log, begin, end):
         one, known = placed(found), queues.setdefault((found.topic, found.queue_id), [])
-        if one.offset == 0:
+        if one.offset == 0:  # the topic was deleted and created again
             known.clear()
-        if not known or one.offset >= known[-1].stop:
-            known.append(one)
+        known.append(one)
     return queues
+
+
+def ascending(records: Iterable[StoredAt], start: int, stop: int) -> list[StoredAt]:
+    """Return those of a queue's records that are in a range of offsets; a damaged one can have any offset."""
+    found: list[StoredAt] = []
+    for one in records:
+        if one.stop > start and one.offset < stop and (not found or one.offset >= found[-1].stop):
+            found.append(one)
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 
 from rocketmq_py.accelerator import installed
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
-from rocketmq_py.arrow.offline.log_index import Key, StoredAt, queues_of
+from rocketmq_py.arrow.offline.log_index import Key, StoredAt, ascending, queues_of
 from rocketmq_py.arrow.offline.records import Entries, chunks_of, entries_of, has_code, is_record, joined, runs
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
@@ -109,8 +109,7 @@ class StoreFetching:
         def records() -> Sequence[StoredAt]:
             if self._scanned != (directory.name, span):
                 self._records, self._scanned = queues_of(directory.log, *span), (directory.name, span)
-            found = self._records.get(wanted.queue[::2], [])
-            return [one for one in found if one.stop > wanted.start and one.offset < wanted.stop]
+            return ascending(self._records.get(wanted.queue[::2], ()), wanted.start, wanted.stop)
 
         return records
 

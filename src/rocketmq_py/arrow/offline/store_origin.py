@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
-from rocketmq_py.arrow.offline.log_index import Key, LogIndex, Part, queues_of
+from rocketmq_py.arrow.offline.log_index import Key, LogIndex, Part, ascending, queues_of
 from rocketmq_py.arrow.offline.records import chunks_of, entries_of
 from rocketmq_py.arrow.options.offsets import Bounds, Offsets
 from rocketmq_py.arrow.options.selection import Assigned, Matching, Selection
@@ -52,7 +52,8 @@ class StoredQueue:
                 return offsets[found]
         for part in self.parts:
             if part.newest >= time:
-                records = queues_of(self._directory.log, part.begin, part.end).get(self._key, [])
+                every = queues_of(self._directory.log, part.begin, part.end).get(self._key, ())
+                records = ascending(every, part.first, part.stop)
                 return next((one.offset for one in records if one.stored >= time), part.stop)
         return self.latest
 

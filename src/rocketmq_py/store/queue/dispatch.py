@@ -30,6 +30,14 @@ _MAX_QUEUE_OFFSET = 1 << 56
 """The largest queue offset: entries of up to 46 bytes then have positions below 2^63."""
 
 
+def is_plausible(offset: int, following: int | None) -> bool:
+    """Return whether a record can have this queue offset, which it has if the record is not damaged.
+
+    :param following: offset after the queue's last message; None if the queue is empty.
+    """
+    return 0 <= offset <= _MAX_QUEUE_OFFSET and (following is None or offset - following <= _MAX_GAP)
+
+
 class RecordDispatch:
     """Adds entries to queues and keys to the index; both stay pending until they are committed.
 
@@ -77,8 +85,7 @@ class RecordDispatch:
 
         Records of a damaged log, or of a hostile master, may have any queue offset.
         """
-        first = found.queue_offset if queue.is_empty else queue.next_offset
-        if 0 <= found.queue_offset <= _MAX_QUEUE_OFFSET and found.queue_offset - first <= _MAX_GAP:
+        if is_plausible(found.queue_offset, None if queue.is_empty else queue.next_offset):
             return True
         name = (found.topic, found.queue_id)
         if name not in self._implausible and len(self._implausible) < _MOST_NAMED:

@@ -469,3 +469,21 @@ def test_a_record_of_another_kind_has_no_row(stores: Stores) -> None:
         patch(stores.root, physical + 36, pack(">i", kind))
         assert numbers(rows("T", without_queues(stores.root, "T"), fail_on_data_loss=False)) == found
     assert record(0).topic == "T"
+
+
+@pytest.mark.parametrize("part", [1500, 1 << 23])
+def test_a_scan_leaves_out_a_record_whose_queue_offset_is_damaged(
+    closed: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_index, "_PART", part)
+    places = {offset: physical_of(closed, "T", 0, offset) for offset in (3, 7, 12, 20)}
+    for (offset, place), wrong in zip(places.items(), (1 << 57, -5, 1_000_014, 1 << 40), strict=True):
+        patch(closed, place + 20, pack(">q", wrong))
+        scan = without_queues(closed, "T")
+        with pytest.raises(DataLossError, match="hold no messages"):
+            rows("T", scan)
+        kept = rows("T", scan, fail_on_data_loss=False)
+        assert numbers(kept) == [i for i in range(60) if i != 2 * offset]
+        shutil.rmtree(scan)
+        patch(closed, place + 20, pack(">q", offset))
+    assert rows("T", without_queues(closed, "T")).num_rows == 60
