@@ -12,6 +12,7 @@ from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.client.producer.transaction_producer import TransactionProducer
+from rocketmq_py.core.producer.accumulator import Linger
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import (
     ConsumeFromWhere,
@@ -92,10 +93,11 @@ class Sending(Client):
         self._pause = pause
         self._delayed = delayed
         self._timed = timed
+        self._linger: Linger = chance.choice([0.0, 0.0, 0.005, "natural"])
 
     async def run(self) -> None:
         instance = self.world.instance(self.process)
-        producer = Producer("producers", instance=instance)
+        producer = Producer("producers", instance=instance, batch_linger=self._linger)
         await producer.start()
         number = 0
         while number < self._count:
@@ -117,6 +119,8 @@ class Sending(Client):
             messages.append(Message(TOPIC, body, **options))
             if seconds and not sent.due:
                 sent.due = self.world.loop.time() + seconds
+        if len(messages) > 1 and self._linger:
+            return await self._send_each(producer, keys, messages)
         try:
             if len(messages) > 1:
                 result = await producer.send_batch(messages)
@@ -127,6 +131,17 @@ class Sending(Client):
         if result.status is not SendStatus.SEND_OK:
             return self._queue is None
         self._acknowledged(keys, result)
+        return True
+
+    async def _send_each(self, producer: Producer, keys: list[str], messages: list[Message]) -> bool:
+        """Send messages one by one at the same time, for the producer to make batches of them."""
+        results = await asyncio.gather(*map(producer.send, messages), return_exceptions=True)
+        for key, result in zip(keys, results, strict=True):
+            if isinstance(result, SendResult):
+                if result.status is SendStatus.SEND_OK:
+                    self._acknowledged([key], result)
+            elif not isinstance(result, RocketMQError):
+                raise result
         return True
 
     def _delay(self) -> tuple[dict[str, Any], float]:
@@ -267,6 +282,11 @@ class Consuming(Client):
     def finish(self, delivery: Delivery, *, ok: bool) -> None:
         self.ledger.finish(self.group, delivery, self.world.loop.time(), ok=ok)
 
+    def ahead(self) -> dict[str, Any]:
+        """How many pulls are in flight, and of how many messages."""
+        in_flight = self.chance.choice([1, 1, 3, "auto"])
+        return {"pulls_in_flight": in_flight, "pull_batch_size": 10 if in_flight == 1 else self.chance.choice([2, 10])}
+
     def succeeds(self, delivery: Delivery) -> bool:
         """Whether a listener succeeds; after some failures it does, as brokers wait longer after each."""
         failures = self.ledger.groups[self.group].failures.get(delivery.key, 0)
@@ -283,7 +303,7 @@ class Pushed(Consuming):
     def make(self, instance: Any) -> PushConsumer:
         settings: dict[str, Any] = {
             "consume_from": ConsumeFromWhere.FIRST_OFFSET, "rebalance_interval": 2.0, "first_pull_delay": 0.05,
-            "pull_delay_after_error": 0.3, "suspend_seconds": 0.1, "consume_threads": 4,
+            "pull_delay_after_error": 0.3, "suspend_seconds": 0.1, "consume_threads": 4, **self.ahead(),
         }  # fmt: skip
         return PushConsumer(self.group, listener=self._listener, instance=instance, **settings | self.options)
 
@@ -301,7 +321,7 @@ class Pulling(Consuming):
     def make(self, instance: Any) -> LitePullConsumer:
         settings: dict[str, Any] = {
             "consume_from": ConsumeFromWhere.FIRST_OFFSET, "rebalance_interval": 2.0, "first_pull_delay": 0.05,
-            "pull_delay_after_error": 0.3, "auto_commit_interval": 1.0,
+            "pull_delay_after_error": 0.3, "auto_commit_interval": 1.0, **self.ahead(),
         }  # fmt: skip
         return LitePullConsumer(self.group, instance=instance, **settings | self.options)
 
