@@ -198,11 +198,12 @@ class End(asyncio.Transport):
             return
         _, what = self._pipe.popleft()
         if isinstance(what, bytes):
-            now, later = self._network.split(what)
-            if later:
+            if len(what) > 1 and self._network.splits():
+                what, later = self._network.split(what)
                 self._pipe.appendleft((self._loop.time() + self._network.gap(), later))
-            self._pump()
-            self._hand_over(now)
+            if self._pipe:
+                self._pump()
+            self._hand_over(what)
         elif what is _END:
             self.peer._ended()
         else:
@@ -297,10 +298,11 @@ class Network:
     def merges(self) -> bool:
         return self.chance.random() < 0.7
 
+    def splits(self) -> bool:
+        return self.chance.random() <= 0.1
+
     def split(self, data: bytes) -> tuple[bytes, bytes]:
         """What of some data arrives now, and what a little later."""
-        if len(data) < 2 or self.chance.random() > 0.1:
-            return data, b""
         at = self.chance.randrange(1, len(data))
         return data[:at], data[at:]
 

@@ -49,13 +49,16 @@ class _Tracebacks(logging.Handler):
         """Judge what the package logs in the block."""
         logger = logging.getLogger("rocketmq_py")
         level = logger.level
-        logger.setLevel(min(logging.WARNING, logger.getEffectiveLevel()))
+        wanted = min(logging.WARNING, logger.getEffectiveLevel())
+        if level != wanted:  # to set it makes all loggers forget what they know
+            logger.setLevel(wanted)
         logger.addHandler(self)
         try:
             yield
         finally:
             logger.removeHandler(self)
-            logger.setLevel(level)
+            if level != wanted:
+                logger.setLevel(level)
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info and record.exc_info[1] is not None:

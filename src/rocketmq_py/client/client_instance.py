@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol, TypedDict, runtime_checkable
+from typing import Protocol, TypedDict, cast, runtime_checkable
 
 from rocketmq_py.client.name_servers import FETCH_INTERVAL_SECONDS, NameServers, name_servers
 from rocketmq_py.client.routes import Routes
@@ -53,6 +54,12 @@ class KeepsOffsets(Protocol):
     """A consumer whose offsets are stored periodically."""
 
     async def persist_offsets(self) -> None: ...
+
+
+@functools.cache
+def _keeps_offsets(kind: type) -> bool:
+    """Return whether members of a class are :class:`KeepsOffsets`; cached, since that looks at every attribute."""
+    return issubclass(kind, KeepsOffsets)
 
 
 class ClientSettings(TypedDict, total=False):
@@ -229,8 +236,8 @@ class ClientInstance:
 
     async def _persist_offsets(self) -> None:
         for member in self.members:
-            if isinstance(member, KeepsOffsets):
-                await member.persist_offsets()
+            if _keeps_offsets(type(member)):
+                await cast("KeepsOffsets", member).persist_offsets()
 
     async def _ids_changed(self, address: str, request: Command) -> None:
         group = GroupHeader.from_ext(request.ext).consumer_group

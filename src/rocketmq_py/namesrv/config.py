@@ -75,11 +75,10 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         extra_labels(self.metrics_label)
         least = {"scan_not_active_broker_interval": 1, "server_channel_max_idle_time_seconds": 1,
                  "wait_seconds_for_service": 0}  # fmt: skip
-        keys = {field.name: field.encode_name for field in msgspec.structs.fields(NamesrvConfig)}
         for name, bound in least.items():
             value = getattr(self, name)
             if not bound <= value < 2**63:
-                raise ConfigError(f"{keys[name]} is {value}: at least {bound} is expected")
+                raise ConfigError(f"{_key(name)} is {value}: at least {bound} is expected")
 
     @classmethod
     def keys(cls) -> frozenset[str]:
@@ -147,6 +146,10 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         settings, defaults = msgspec.to_builtins(self), msgspec.to_builtins(NamesrvConfig())
         own = {key for key in _kinds() if key in JAVA_DEFAULTS or settings[key] != defaults[key]}
         return {**JAVA_DEFAULTS, **self.ignored, **{key: _text(settings[key]) for key in _kinds() if key in own}}
+
+
+def _key(name: str) -> str:
+    return next(field.encode_name for field in msgspec.structs.fields(NamesrvConfig) if field.name == name)
 
 
 @cache

@@ -265,7 +265,11 @@ def dumps_java(value: Any) -> bytes:
 
     Members that are None are left out. A key that is an object is passed as a tuple of ``(name, value)`` pairs.
     """
-    return _compact(value).encode()
+    try:
+        data = _encode_as_given(value)
+    except TypeError:  # keys that are not strings
+        return _compact(value).encode()
+    return data if b"null" not in data else _compact(value).encode()
 
 
 def _compact(value: Any) -> str:

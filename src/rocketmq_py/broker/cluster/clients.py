@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from copy import copy
 
 from rocketmq_py.broker.cluster.member_notifier import MemberNotifier
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -69,7 +68,11 @@ class Clients:
         :raises BrokerError: the connection would exceed its limit of groups or client ids.
         """
         self._check_limits(peer, data)
-        member = _member(peer, request, data.client_id, self._clock())
+        language, now = language_name(request.language), self._clock()
+
+        def member() -> RegisteredClient:
+            return RegisteredClient(peer, data.client_id, language, request.version, now)
+
         configs = self._groups.find_all([consumer.group_name for consumer in data.consumer_data_set])
         consumers = [consumer for consumer in data.consumer_data_set if consumer.group_name in configs]
         self._topics.create_for_groups(self._retry_topic(consumer, configs) for consumer in consumers)
@@ -80,9 +83,9 @@ class Clients:
                 changed = True
             self._fingerprints[consumer.group_name] = data.heartbeat_fingerprint
         for consumer in consumers:
-            self._register(copy(member), data, consumer)
+            self._register(member(), data, consumer)
         for producer in data.producer_data_set:
-            self.producers.register(producer.group_name, copy(member))
+            self.producers.register(producer.group_name, member())
         return changed
 
     def _check_limits(self, peer: Peer, data: HeartbeatData) -> None:
@@ -178,7 +181,3 @@ class Clients:
         wanted = config is None or config.notify_consumer_ids_changed_enable
         if not group.is_broadcasting and wanted and self._config.notify_consumer_ids_changed_enable:
             self._notifier.changed(group.name)
-
-
-def _member(peer: Peer, request: Request, client_id: str, now_ms: int) -> RegisteredClient:
-    return RegisteredClient(peer, client_id, language_name(request.language), request.version, now_ms)

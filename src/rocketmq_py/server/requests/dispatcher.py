@@ -142,6 +142,8 @@ class Dispatcher:
     ) -> None:
         self.slow_turns = slow_turns or SlowTurns()
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
+        self._authorizes_runs = authorize is None or authorize_run is not None
+        self._takes_runs = self._authorizes_runs and _take_runs(self._all_routes)
         self._slices = SlicedWork(_call_soon)
         self._spare_time = SpareTime() if spare_time is None else spare_time
         self._decoder = RequestDecoder(router.codes)
@@ -167,9 +169,7 @@ class Dispatcher:
 
         It collects consecutive sends into runs if the accelerator is installed and a handler takes runs.
         """
-        authorizes_runs = self._authorize is None or self._authorize_run is not None
-        takes_runs = authorizes_runs and any(route.run is not None for route in self._all_routes.values())
-        accelerator = installed() if takes_runs else None
+        accelerator = installed() if self._takes_runs else None
         return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
 
     def serve(self, peer: Peer, frames: Sequence[Item]) -> Served:
@@ -352,6 +352,7 @@ class Dispatcher:
         """Handle all further requests through ``go_away``, which answers some of them with GO_AWAY."""
         routes = {code: go_away.over(route) for code, route in self._all_routes.items()}
         self._all_routes = self._routes = routes
+        self._takes_runs = self._authorizes_runs and _take_runs(routes)
 
     def time_writes(self, *, on: bool) -> None:
         """Start or stop measuring how long ``after_read`` takes, and reset ``longest_write``."""
@@ -557,3 +558,7 @@ def _buffers(answers: Sequence[_Answer]) -> list[Buffer]:
 
 def _opaques(answer: _Answer) -> list[int]:
     return answer.opaques() if isinstance(answer, RunReply) else [answer[0]]
+
+
+def _take_runs(routes: Mapping[int, Route]) -> bool:
+    return any(route.run is not None for route in routes.values())

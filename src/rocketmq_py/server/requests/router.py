@@ -94,22 +94,20 @@ class Router:
         self._routes: dict[int, Route] = {}
         for handler in handlers:
             for route in _marked(handler):
-                self._add(route)
-
-    def _add(self, route: Route) -> None:
-        other = self._routes.setdefault(route.code, route)
-        if other is not route:
-            raise ValueError(f"{route.code.name} ({route.code:d}) is handled by both {other.name} and {route.name}")
+                other = self._routes.setdefault(route.code, route)
+                if other is not route:
+                    both = f"both {other.name} and {route.name}"
+                    raise ValueError(f"{route.code.name} ({route.code:d}) is handled by {both}")
 
     @property
     def codes(self) -> tuple[RequestCode, ...]:
         """The codes that have a handler, ascending."""
-        return tuple(sorted(route.code for route in self._routes.values()))
+        return tuple(route.code for route in self.routes)
 
     @property
     def routes(self) -> tuple[Route, ...]:
         """All routes in order of their codes, for tables."""
-        return tuple(self._routes[code] for code in self.codes)
+        return tuple(map(self._routes.__getitem__, sorted(self._routes)))
 
     def route(self, code: int) -> Route | None:
         """Return the route of a code; None if the code has no handler."""
