@@ -36,3 +36,7 @@ def test_a_body_may_be_cut_within_a_character_of_four_bytes():
 def test_a_preview_has_eighty_characters():
     assert preview(b"x" * 80) == "x" * 80
     assert preview(b"x" * 81) == "x" * 80 + "…"
+
+
+def test_a_dump_has_sixteen_bytes_in_a_line():
+    assert [line[:8] for line in show(bytes(33)).text.splitlines()] == ["00000000", "00000010", "00000020"]

@@ -64,3 +64,12 @@ def test_a_scan_ends_in_time(admin):
 def test_a_wrong_cursor_is_refused(text):
     with pytest.raises(ConfigError, match="is no range of a queue"):
         parse_cursor("t", text)
+
+
+def test_a_cursor_names_at_most_256_queues():
+    def cursor(count):
+        return " ".join(f"b:{number}:0:1" for number in range(count))
+
+    assert len(parse_cursor("t", cursor(256))) == 256
+    with pytest.raises(ConfigError, match="257 queues are more than one scan reads: 256"):
+        parse_cursor("t", cursor(257))

@@ -128,3 +128,22 @@ def test_a_group_has_no_lag_in_a_topic_that_is_gone(tmp_path: Path) -> None:
         running.services.offsets.commit("a", "gone", 0, 1, "a test")
         made = LagCalculator(cast(Any, Counting()), cast(Any, SimpleNamespace(get={}.get)), running.services.offsets)
         assert list(made.all(InflightPops())) == [None]
+
+
+def test_pops_of_a_group_are_added_up_and_the_oldest_counts(tmp_path: Path) -> None:
+    def pop(queue: int, *left: int) -> Any:
+        return SimpleNamespace(check_point=SimpleNamespace(topic="t", group="g", queue_id=queue), left=list(left))
+
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        made = LagCalculator(cast(Any, Counting()), cast(Any, SimpleNamespace(get={}.get)), running.services.offsets)
+        pops = SimpleNamespace(pops=lambda: [pop(0, 5, 6), pop(0, 3), pop(1, 9), pop(1)])
+        assert list(made.all(cast(Any, pops))) == [None] * 4
+        assert made._popped == {("t", "g"): Popped({0: 3, 1: 1}, {0: 3, 1: 9})}
+
+
+def test_queues_behind_one_that_does_not_count_do() -> None:
+    queues = [*states((0, 3)), QueueState(1, 0, 4, {}), *states((0, 0), (0, 0), (0, 2))[2:]]
+    found = lag_of(queues, {0: 1, 1: 2, 2: 0}, {0: 3}, "t", {})
+    assert found == (2, 4, 2, 2)
+    no_offset = lag_of(states((0, 3), (0, 3)), {1: 1}, {}, "t", {})
+    assert no_offset == (0, 2, 101, 101)

@@ -1,5 +1,7 @@
 """Many sends of one read: handled together where a handler takes them, otherwise one by one, answered in order."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from rocketmq_py.errors import StoreNotWritable
@@ -147,6 +149,15 @@ def test_sends_are_combined_where_the_accelerator_is_and_runs_are_taken_and_auth
         assert (type(decoder), decoder.max_frame) == (kind, 1_234)
         if kind is RunDecoder:
             assert decoder.feed(b"data") == [1_234, Frame]
+
+
+def test_sends_are_not_combined_once_they_are_answered_with_go_away(monkeypatch):
+    monkeypatch.setattr(module, "installed", lambda: SimpleNamespace(cut_read=None))
+    for kept, kind in ((True, RunDecoder), (False, FrameDecoder)):
+        dispatcher = Dispatcher(Router(Handlers()))
+        away = SimpleNamespace(over=lambda route, kept=kept: route if kept else route._replace(run=None))
+        dispatcher.send_away(away)
+        assert type(dispatcher.frame_decoder(1_234)) is kind
 
 
 # -- overload
