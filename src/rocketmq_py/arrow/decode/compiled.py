@@ -91,7 +91,8 @@ class CompiledDecoder:
         if found is None:
             raise Irregular("for the compiled decoder")
         counts, columns = found
-        return Decoded(self._batch(sum(counts), columns) if columns else None, counts)
+        total = sum(counts)
+        return Decoded(self._batch(total, columns) if total else None, counts)
 
     def _batch(self, count: int, columns: Sequence[Any]) -> Any:
         arrays = {n: _ARRAYS[n](count, one) for n, one in zip(self._stored, columns, strict=True)}

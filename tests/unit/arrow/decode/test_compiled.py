@@ -74,6 +74,11 @@ def test_any_columns_in_any_order(records: list[bytes], wanted: list[str]) -> No
     assert some == [{name: row[name] for name in wanted} for row in expected(records)]
 
 
+def test_rows_whose_only_column_is_not_stored_are_rows() -> None:
+    records = [record(offset) for offset in range(3)]
+    assert rows(decode(records, ["brokerName"])) == [{"brokerName": "broker-a"}] * 3
+
+
 @given(runs(st.one_of(regular, odd), [*V6_FLAGS, COMPRESSED], TOPICS))
 @settings(max_examples=examples(300))
 def test_accepted_records_equal_those_of_the_plain_codec(records: list[bytes]) -> None:
