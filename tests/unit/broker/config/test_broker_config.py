@@ -14,6 +14,7 @@ OURS = {
     "haAllowedSlaves",
     "healthHost",
     "healthPort",
+    "figuresLogSeconds",
     "grpcServerPort",
     "metricsQueueLevel",
     "enableTopicMessageTypeCheck",
@@ -143,4 +144,5 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
         "maxOpenQueueFiles": "512", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
         "healthHost": "", "healthPort": "-1", "grpcServerPort": "-1", "metricsQueueLevel": "false",
+        "figuresLogSeconds": "0",
     }  # fmt: skip
