@@ -104,7 +104,8 @@ class AuthDispatcher:
 
         :param code: the request of remoting that does the same; it may be on a whitelist.
         :param name: the user; empty if the call is not signed.
-        :param signed: what the user has signed, :param signature: the HMAC-SHA1 of it in hexadecimal digits.
+        :param signed: what the user has signed.
+        :param signature: the HMAC-SHA1 of it in hexadecimal digits.
         :param wanted: the permissions that the call needs; they are looked up with authorization only.
         """
         settings = self._settings

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from struct import pack
@@ -21,9 +21,12 @@ from rocketmq_py import arrow
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.offline import log_index, records
 from rocketmq_py.arrow.offline.records import ENTRY, Entries, entries_of, joined, runs
+from rocketmq_py.arrow.options.offsets import Bounds
+from rocketmq_py.arrow.options.selection import Assigned, Topics
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
-from rocketmq_py.arrow.topics import planned
+from rocketmq_py.arrow.source.origins import origin_of
+from rocketmq_py.arrow.topics import planned, read_options
 from rocketmq_py.errors import ConfigError, CorruptRecord, NoRouteError, StoreError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.source.packing import SCANNED_BYTES, scanned
@@ -487,3 +490,24 @@ def test_a_scan_leaves_out_a_record_whose_queue_offset_is_damaged(
         shutil.rmtree(scan)
         patch(closed, place + 20, pack(">q", offset))
     assert rows("T", without_queues(closed, "T")).num_rows == 60
+
+
+def test_what_a_plan_asks_of_a_store(closed: Path) -> None:
+    with closing(origin_of(read_options("T", {"store": closed}))) as origin:
+        queues = origin.selected(Topics(("T",)))
+        first, second = sorted(queues.addresses)
+        assert origin.earliest(queues) == {first: 0, second: 0}
+        assert origin.bounds(queues) == {first: Bounds(0, 30), second: Bounds(0, 30)}
+        late = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
+        assert origin.since(queues, {first: NOW + 10_000, second: late}) == {first: 5, second: 30}
+        found = origin.message_bytes([QueueRange(first, 0, 30)], queues, "g")
+        stored = rows("T", closed, columns=["queueId", "storeSize"]).to_pylist()
+        of_first = [one["storeSize"] for one in stored if one["queueId"] == first.queue_id]
+        assert min(of_first) < found["T"] < max(of_first)
+        with pytest.raises(ConfigError, match="the offsets of group g are asked of brokers"):
+            origin.committed("g", queues)
+    with (
+        closing(origin_of(read_options("T", {"store": closed}))) as origin,
+        pytest.raises(NoRouteError, match=r"is not in the stores"),
+    ):
+        origin.selected(Assigned(frozenset({MessageQueue("T", "store", 0), MessageQueue("T", "store", 9)})))

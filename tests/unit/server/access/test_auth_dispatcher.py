@@ -1,5 +1,6 @@
 """Access control of a server: codes that need no signature or no permission."""
 
+import hmac
 import logging
 
 import pytest
@@ -158,3 +159,40 @@ def test_a_run_is_verified_with_the_keys_of_those_who_may_send(lists, peer, keys
     access = with_guest(**lists)
     access.table.create_user(User(name="odd", password="\ud800", is_super=True))
     assert access.admit_run(peer, Run(*SENDERS)) == keys
+
+
+def denial(access, name, secret="guest-secret", code=Code.SEND_MESSAGE_V2, wanted=("t",), peer=HOME, signed=b"now"):
+    """Why a call of gRPC is refused that ``name`` has signed with ``secret``; None if it is admitted."""
+    signature = hmac.new(secret.encode(), b"now", "sha1").hexdigest()
+    needed = [RequiredPermission(topic(one), (Action.PUB,)) for one in wanted]
+    return access.denial_of_signed(peer, code, name, signed, signature.upper(), needed)
+
+
+def test_a_call_of_grpc_is_judged_as_a_request_of_remoting():
+    access = with_guest()
+    assert denial(access, "guest") is None
+    assert denial(access, "root", "root-secret", wanted=["anything"]) is None
+    assert denial(access, "guest", wanted=["t", "u"]) == (
+        "User:guest has no permission to access Topic:u from 10.1.2.3 (Pub is needed), no matched policies."
+    )
+    assert denial(access, "guest", peer=Peer(("11.0.0.1", 5))) is not None
+    assert denial(access, "") == "username cannot be null."
+    assert denial(access, "nobody") == "User:nobody is not found."
+    assert denial(access, "eve", "eve-secret") == "User:eve is disabled."
+    assert denial(access, "guest", "guess") == "check signature failed."
+    assert denial(access, "guest", signed=b"later") == "check signature failed."
+    assert access.denial_of_signed(HOME, 310, "guest", b"now", "\ud800", []) == "check signature failed."
+
+
+def test_whitelists_hold_for_calls_of_grpc():
+    code = str(int(Code.SEND_MESSAGE_V2))
+    unsigned = with_guest(authenticationWhitelist=code)
+    assert denial(unsigned, "") == "username cannot be null."
+    assert denial(unsigned, "", wanted=[]) is None
+    assert denial(unsigned, "guest", wanted=["u"]) is not None
+    anything = with_guest(authorizationWhitelist=code)
+    assert denial(anything, "guest", wanted=["u"]) is None
+    assert denial(anything, "") == "username cannot be null."
+    assert denial(with_guest(authenticationWhitelist=code, authorizationWhitelist=code), "") is None
+    assert denial(with_guest(authorizationEnabled="false"), "guest", wanted=["u"]) is None
+    assert denial(with_guest(authorizationEnabled="false"), "guest", "guess") == "check signature failed."
