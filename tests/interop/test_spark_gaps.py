@@ -58,7 +58,7 @@ def test_compacted_topics_are_recognised(namesrv: str) -> None:
 def test_a_read_without_matches_differs_from_unreadable_messages(namesrv: str) -> None:
     with closing(fetcher(namesrv, PLAIN, ("nobody-has-this",))) as one:
         assert [chunk for chunks in one.chunks() for chunk in chunks] == []
-        connection = one._connect()
+        connection = one.connect()
         with closing(connection):
             (_,) = connection.send([(RequestCode.PULL_MESSAGE, one._fields(Pull(0, N, Segment(0, N))), b"")])
             answer = connection.receive()
