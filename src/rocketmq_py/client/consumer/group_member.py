@@ -107,6 +107,8 @@ class GroupMember(AsyncLifetime):
         self._group.state = ConsumerState.STARTING
         try:
             await self._join()
+        except GeneratorExit:  # its event loop has ended or forgotten it: nothing can be awaited any more
+            raise
         except BaseException:
             await undo()
             raise

@@ -245,7 +245,7 @@ class Producer(DirectProducer):
     def flush(self) -> None:
         """Send what waits for a batch now, and wait until all sends that have begun so far have ended.
 
-        Their results and errors are in their futures. Sends that wait in another thread, without ``batch_linger``, are
-        not waited for.
+        Their results and errors are in their futures. Blocking sends of other threads are waited for only if they are
+        in a batch.
         """
         self._run(self._aio.flush())

@@ -14,7 +14,7 @@ from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
 from rocketmq_py.client.send.batcher import BatchedSend
-from rocketmq_py.client.send.sender import Admitted
+from rocketmq_py.client.send.preparing import Admitted
 from rocketmq_py.client.send.targets import Target, outcome_of
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.core.producer.send_attempts import SendAttempts

@@ -16,7 +16,8 @@ from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
 from rocketmq_py.client.send.options import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options
-from rocketmq_py.client.send.sender import Admitted, Sender
+from rocketmq_py.client.send.preparing import Admitted
+from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.core.producer.accumulator import BUFFER_BYTES, MAX_BYTES, MAX_MESSAGES, BatchLimits, Linger
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
 from rocketmq_py.core.producer.send_attempts import RETRY_CODES, QueueChooser, select_by_hash
@@ -345,8 +346,8 @@ class Producer(AsyncLifetime):
     async def flush(self) -> None:
         """Send what waits for a batch now, and wait until all sends that have begun so far have ended.
 
-        Their results and errors are in their futures. Sends that wait in another thread, without ``batch_linger``, are
-        not waited for.
+        Their results and errors are in their futures. Blocking sends of other threads are waited for only if they are
+        in a batch.
         """
         await self.sender.flush()
 

@@ -20,7 +20,7 @@ from rocketmq_py.core.producer.batched_message import BatchedMessage, results_of
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import BrokerError, RequestTimeout, RocketMQError
-from rocketmq_py.model import SendResult
+from rocketmq_py.model import MessageQueue, SendResult
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.remoting.single_flight import own_copy
 
@@ -32,6 +32,7 @@ class BatchedSend(msgspec.Struct, gc=False, eq=False):
     :ivar outgoing: the message as a request, if it goes alone.
     :ivar size: bytes that count for the limits of sends in progress.
     :ivar deadline: when the send fails with a timeout, in monotonic seconds.
+    :ivar follows: True if a send to its topic that is not in a batch was under way when it came.
     """
 
     lane: Lane
@@ -40,6 +41,7 @@ class BatchedSend(msgspec.Struct, gc=False, eq=False):
     size: int
     deadline: float
     msg_id: str
+    follows: bool = False
     future: SendFuture | None = None
 
     def wait_longer(self, seconds: float) -> None:
@@ -54,8 +56,8 @@ class Sends(Protocol):
         """Send a request with all its attempts; ``future`` gets the result or the error."""
         ...
 
-    def attempts(self, outgoing: OutgoingMessage, deadline: float, lane: Lane) -> SendAttempts:
-        """Return the attempts to send a request to the queue of ``lane``."""
+    def attempts(self, outgoing: OutgoingMessage, deadline: float, queue: MessageQueue | None) -> SendAttempts:
+        """Return the attempts to send a request to ``queue``, or to any queue of its topic."""
         ...
 
     def join(self, messages: list[BatchedMessage]) -> OutgoingMessage:
@@ -85,10 +87,15 @@ class Batcher:
         """Send a message that the limits of sends in progress admit, now or with others."""
         message, waiting = send.message, self._accumulator
         kind = None if message is None else message.kind
-        for parcel in waiting.add(send.lane, send, send.size, kind, time.monotonic(), send.deadline):
+        now = time.monotonic()
+        for parcel in waiting.add(send.lane, send, send.size, kind, now, send.deadline, follows=send.follows):
             self._send(parcel)
-        if waiting.next_at < self._timer_at or waiting.waits_for_turn:
+        if waiting.next_at < self._timer_at or (waiting.waits_for_turn and not self._turn_is_set):
             self._schedule()
+
+    def is_quiet(self, lane: Lane) -> bool:
+        """Return True if a message need not pass here, since no other could join it; may be called in any thread."""
+        return self._accumulator.is_quiet(lane)
 
     def release(self, topic: str | None = None) -> None:
         """Send what waits, of one topic or of all, as soon as the order of its queue allows, without lingering."""
@@ -136,7 +143,7 @@ class Batcher:
             return
         first = sends[0]
         outgoing = first.outgoing or self._sends.join([send.message for send in sends if send.message is not None])
-        attempts = self._sends.attempts(outgoing, parcel.deadline, parcel.lane)
+        attempts = self._sends.attempts(outgoing, parcel.deadline, parcel.lane.queue)
         self._sends.start(attempts, SharedFuture(lambda outcome: self._ended(parcel, outcome)))
 
     def _ended(self, parcel: Parcel[BatchedSend], outcome: SendResult | Exception) -> None:
@@ -145,7 +152,9 @@ class Batcher:
         if isinstance(outcome, SendResult):
             self._leave(sends)
             for send, result in zip(sends, results_of(outcome, [send.msg_id for send in sends]), strict=True):
-                _resolve(send, result)
+                future = send.future
+                if future is not None and not future.done():
+                    future.set_result(result)
         elif len(sends) > 1 and isinstance(outcome, BrokerError) and outcome.code == ResponseCode.MESSAGE_ILLEGAL:
             self._accumulator.put_back(parcel)
         else:

@@ -29,11 +29,10 @@ from rocketmq_py.client.send.gates import Gates, WaitingSend
 from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
 from rocketmq_py.client.send.namespacing import in_namespace
 from rocketmq_py.client.send.options import Options
+from rocketmq_py.client.send.preparing import Admitted, BatchPreparation, Prepare, PrepareBatch, check_topic
 from rocketmq_py.client.send.recovery import Recovery
 from rocketmq_py.client.send.targets import SendPath, Target, outcome_of
 from rocketmq_py.core.peer import Reply
-from rocketmq_py.core.producer.accumulator import Lane
-from rocketmq_py.core.producer.batched_message import goes_alone
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage, Packer, SendHead
 from rocketmq_py.core.producer.send_attempts import (
     NoMasterError,
@@ -45,7 +44,6 @@ from rocketmq_py.core.producer.send_attempts import (
 from rocketmq_py.core.route import TopicRoute
 from rocketmq_py.errors import (
     ClosedError,
-    ConfigError,
     NetworkError,
     NoRouteError,
     NotLeader,
@@ -68,10 +66,6 @@ _CONNECT_SECONDS = 0.05
 """The longest wait in seconds for connections after a route look-up, before the waiting sends continue."""
 _REFRESH_SECONDS = 0.2
 """The least seconds between two refreshes of a topic's route after failed attempts."""
-
-
-Admitted = SendAttempts | BatchedSend
-"""What counts for the limits of sends in progress: a request, or a message that may leave in a batch."""
 
 
 class Sender:
@@ -108,8 +102,15 @@ class Sender:
         self._blocked = 0
         self._parked: deque[tuple[Admitted, SendFuture, float]] = deque()
         self.join = self._packer.join
-        self._lanes: dict[str, Lane] = {}
-        self.batcher = Batcher(options.batch, self, self._leave_together) if options.batch.makes_batches else None
+        self.batcher: Batcher | None = None
+        self.prepare: Prepare = self.delivery
+        """Checks and encodes a message for sending: for a batch if this producer makes batches."""
+        self.prepare_batch: PrepareBatch = self.delivery
+        """Checks and encodes messages for sending as one batch."""
+        if options.batch.makes_batches:
+            self.batcher = Batcher(options.batch, self, self._leave_together)
+            preparation = BatchPreparation(self, self._packer, options, self._routes, self.batcher)
+            self.prepare, self.prepare_batch = preparation.message, preparation.batch
         self._looking_up = Gates(self._look_up, self._send_over_route, self._route_failed, self._late_route)
         self._connecting = Gates(
             self.connections.get, self._send_over_connection, self._connect_failed, self._late_connection
@@ -131,6 +132,15 @@ class Sender:
         """The topics that this producer has sent to."""
         return set(self._turns)
 
+    @property
+    def is_idle(self) -> bool:
+        """True if no send is in progress."""
+        return not (self._in_progress or self._in_threads or self._parked)
+
+    def has(self, delivery: SendAttempts) -> bool:
+        """Return True if this send is in progress."""
+        return delivery in self._in_progress or delivery in self._in_threads
+
     # -- preparing
 
     def delivery(
@@ -151,7 +161,7 @@ class Sender:
         :raises ConfigError: ``queue`` belongs to another topic.
         :raises ClosedError: the producer is closed.
         """
-        self._check_open()
+        self.check_open()
         options = self.options
         deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
@@ -161,58 +171,22 @@ class Sender:
             outgoing = self._packer.pack(message, now_ms, sys_flag)
         else:
             outgoing = self._packer.pack_batch(message, now_ms)
-        _check_topic(outgoing.topic, queue)
-        return self._attempts(outgoing, deadline, queue, choose)
+        if queue is not None:
+            check_topic(outgoing.topic, queue)
+        return self.attempts(outgoing, deadline, queue, choose)
 
-    def prepare(
-        self, message: Message, queue: MessageQueue | None, timeout: float | None, choose: QueueChooser | None = None
-    ) -> Admitted:
-        """Check and encode a message for sending: for a batch if this producer makes batches. As :meth:`delivery`."""
-        options = self.options
-        if self.batcher is None:
-            return self.delivery(message, queue, timeout, choose)
-        sent, there, choice = message, queue, choose
-        if options.namespace is not None:
-            renamed, there, choice = in_namespace(options.namespace, message, queue, choose)
-            assert isinstance(renamed, Message)
-            sent = renamed
-        if choice is not None:
-            route = self._routes.known(sent.topic)
-            if route is None or not route.write_queues:
-                return self.delivery(message, None, timeout, choose)  # waits for the route, and chooses then
-            there = choice(route.write_queues)
-        now = time.time_ns() // 1_000_000
-        self._check_open()
-        _check_topic(sent.topic, there)
-        deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
-        lane = self._lanes.get(sent.topic) if there is None else Lane(sent.topic, there)
-        if lane is None:
-            lane = self._lanes[sent.topic] = Lane(sent.topic)
-        if goes_alone(sent) or len(sent.body) >= options.batch.max_bytes:
-            outgoing = self._packer.pack(sent, now)
-            return BatchedSend(lane, None, outgoing, len(outgoing.body), deadline, outgoing.msg_id)
-        record = self._packer.record(sent, now, timeout)
-        return BatchedSend(lane, record, None, len(record.record), deadline, record.msg_id)
-
-    def prepare_batch(self, batch: list[Message], queue: MessageQueue | None, timeout: float | None) -> Admitted:
-        """Check and encode messages for sending as one batch. As :meth:`delivery`."""
-        delivery = self.delivery(batch, queue, timeout)
-        if self.batcher is None:
-            return delivery
-        lane = Lane(delivery.outgoing.topic, delivery.queue)
-        return BatchedSend(lane, None, delivery.outgoing, delivery.size, delivery.deadline, delivery.outgoing.msg_id)
-
-    def attempts(self, outgoing: OutgoingMessage, deadline: float, lane: Lane) -> SendAttempts:
-        """Return the attempts to send a request to the queue of ``lane``, or to any queue of its topic."""
-        return self._attempts(outgoing, deadline, lane.queue, None)
-
-    def _attempts(
-        self, outgoing: OutgoingMessage, deadline: float, queue: MessageQueue | None, choose: QueueChooser | None
+    def attempts(
+        self,
+        outgoing: OutgoingMessage,
+        deadline: float,
+        queue: MessageQueue | None,
+        choose: QueueChooser | None = None,
     ) -> SendAttempts:
+        """Return the attempts to send a request to ``queue``, or to any queue of its topic."""
         options = self.options
         retries = options.retries if queue is None and choose is None else 0
         delivery = SendAttempts(
-            outgoing, deadline, retries, queue, choose, until=deadline,
+            outgoing, deadline, retries, queue, choose, until=deadline, size=len(outgoing.body),
             retry_not_stored_safely=options.retry_not_stored_safely, retry_codes=options.retry_codes, waits=retries > 0,
         )  # fmt: skip
         if retries and options.attempt_seconds < math.inf:
@@ -220,7 +194,11 @@ class Sender:
             delivery.begin(time.monotonic())
         return delivery
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raise an error if no message can be sent any more.
+
+        :raises ClosedError: the producer is closed. :raises ForkedError: it was made in another process.
+        """
         self.connections.check_usable()
         if self._idle is not None:
             raise _closed_error()
@@ -302,34 +280,45 @@ class Sender:
                 f"{self._window}; await some before you send more, or raise max_pending_sends or max_pending_bytes"
             )
 
-    def _admit(self, delivery: Admitted) -> None:
-        with self._lock:
-            self._enter(delivery)
-
     def _enter(self, delivery: Admitted) -> None:
         self._in_progress.add(delivery)
         self._window.enter(delivery.size)
 
-    def leave(self, delivery: Admitted) -> None:
+    def leave(self, delivery: SendAttempts) -> None:
         """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""
-        self._leave_together((delivery,))
-
-    def _leave_together(self, deliveries: Sequence[Admitted]) -> None:
         with self._lock:
-            for delivery in deliveries:
-                if delivery not in self._in_progress:
-                    continue
-                self._in_progress.remove(delivery)
-                for flush in self._flushes:
-                    flush.ended(delivery)
-                self._window.leave(delivery.size)
-                if self._blocked:
-                    self._room.notify()
+            if delivery not in self._in_progress:
+                return
+            self._in_progress.remove(delivery)
+            self._window.leave(delivery.size)
+            if self._blocked or self._flushes:
+                self._tell((delivery,))
         if self._parked or self._idle is not None:
-            if threading.get_ident() == self._thread:
-                self._unpark()
-            else:
-                self.loop.call_soon_threadsafe(self._unpark)
+            self._unpark_in_loop()
+
+    def _leave_together(self, sends: Sequence[BatchedSend]) -> None:
+        """Do as :meth:`leave`, for messages of a batch."""
+        with self._lock:
+            ended = [send for send in sends if send in self._in_progress]
+            self._in_progress.difference_update(ended)
+            self._window.leave(sum([send.size for send in ended]), len(ended))
+            if self._blocked or self._flushes:
+                self._tell(ended)
+        if self._parked or self._idle is not None:
+            self._unpark_in_loop()
+
+    def _tell(self, ended: Sequence[Admitted]) -> None:
+        """Tell those who wait for the end of sends, or for room."""
+        for flush in self._flushes:
+            for send in ended:
+                flush.ended(send)
+        self._room.notify(len(ended))
+
+    def _unpark_in_loop(self) -> None:
+        if threading.get_ident() == self._thread:
+            self._unpark()
+        else:
+            self.loop.call_soon_threadsafe(self._unpark)
 
     def _unpark(self) -> None:
         """Start sends that wait for the limits of sends in progress, in order of arrival, until a limit is reached."""
@@ -340,7 +329,8 @@ class Sender:
                     flush.ended(delivery)
             else:
                 delivery.wait_longer(time.monotonic() - since)
-                self._admit(delivery)
+                with self._lock:
+                    self._enter(delivery)
                 self.begin(delivery, future)
         if self._flushes and self.batcher is not None:
             self.batcher.release()
@@ -357,7 +347,8 @@ class Sender:
             self._raise_if_configured()
             self._parked.append((delivery, future, time.monotonic()))
             return
-        self._admit(delivery)
+        with self._lock:
+            self._enter(delivery)
         self.begin(delivery, future)
 
     def begin(self, send: Admitted, future: SendFuture) -> None:
@@ -733,7 +724,7 @@ class Sender:
             self.tolerance.close()
 
     def _check_idle(self) -> None:
-        if self._idle is not None and not (self._in_progress or self._in_threads or self._parked):
+        if self._idle is not None and self.is_idle:
             self._idle.set()
 
 
@@ -769,11 +760,6 @@ class _TimedAttempt(_Attempt, gc=False, eq=False):
         outcome = outcome_of(self.delivery, self.target, answer)
         self.sender.ended(self.target, self.began, outcome)
         self.finish(outcome, answer)
-
-
-def _check_topic(topic: str, queue: MessageQueue | None) -> None:
-    if queue is not None and queue.topic != topic:
-        raise ConfigError(f"a message of topic {topic!r} cannot be sent to queue {queue}")
 
 
 def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:

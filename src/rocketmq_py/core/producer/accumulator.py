@@ -139,12 +139,15 @@ class Accumulator(Generic[E]):
         self.waits_for_turn = False
         """True if a parcel may leave at the end of this turn of the event loop."""
 
-    def add(self, lane: Lane, entry: E, size: int, kind: Hashable, now: float, deadline: float) -> Sequence[Parcel[E]]:
+    def add(
+        self, lane: Lane, entry: E, size: int, kind: Hashable, now: float, deadline: float, *, follows: bool = False
+    ) -> Sequence[Parcel[E]]:
         """Add a message; return the parcels that leave at once, which may be none.
 
         :param size: bytes of the message in a batch.
         :param kind: messages of different kinds are never in one batch; None: the message goes alone.
         :param deadline: when the message fails if it has not left.
+        :param follows: a request of the lane is under way that did not pass here, so that others may come, too.
         """
         state = self._lanes.get(lane) or self._state(lane)
         limits = self._limits
@@ -168,7 +171,7 @@ class Accumulator(Generic[E]):
         if kind is None or last.size >= limits.max_bytes or len(last.entries) >= limits.max_messages:
             last.closed = True
         leaving = list[Parcel[E]]()
-        if last.closed or len(state.waiting) > 1 or self._is_alone(state):
+        if last.closed or len(state.waiting) > 1 or (not follows and self._is_alone(state)):
             leaving = self._leave(lane, state, now, turn_ends=False)
         if state.waiting:
             self.next_at = min(self.next_at, self._due(state, last))
@@ -183,6 +186,14 @@ class Accumulator(Generic[E]):
                 del self._lanes[each]
         state = self._lanes[lane] = _State()
         return state
+
+    def is_quiet(self, lane: Lane) -> bool:
+        """Return True if a message for ``lane`` would leave at once without others, and the last one did, too.
+
+        May be called in any thread.
+        """
+        state = self._lanes.get(lane)
+        return self._limits.is_natural and (state is None or (not state.waiting and self._is_alone(state)))
 
     def _is_alone(self, state: _State[E]) -> bool:
         """Return True if a first message need not wait for the end of the turn: the last one had no company."""

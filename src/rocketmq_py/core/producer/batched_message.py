@@ -71,7 +71,11 @@ def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:
     if len(offset_ids) != len(msg_ids):
         offset_ids = [result.offset_msg_id] * len(msg_ids)
     status, _, queue, first, _, transaction_id, region, trace_on, _ = result
+    new, offsets = tuple.__new__, range(first, first + len(msg_ids))  # as SendResult(...), without a call in Python
     return [
-        SendResult(status, msg_id, queue, offset, offset_id, transaction_id and msg_id, region, trace_on)
-        for offset, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True), first)
+        new(
+            SendResult,
+            (status, msg_id, queue, offset, offset_id, transaction_id and msg_id, region, trace_on, None),
+        )
+        for offset, msg_id, offset_id in zip(offsets, msg_ids, offset_ids, strict=True)
     ]

@@ -153,11 +153,8 @@ class SendAttempts(msgspec.Struct, gc=False, eq=False):
     """Response codes after which to retry."""
     waits: bool = False
     """True to repeat attempts that reached no broker until the deadline."""
-
-    @property
-    def size(self) -> int:
-        """The bytes that count for the limits of sends in progress."""
-        return len(self.outgoing.body)
+    size: int = 0
+    """The bytes that count for the limits of sends in progress."""
 
     def next_queue(
         self, queues: Sequence[MessageQueue], turn: RoundRobin, broker_of: BrokerOf = named_broker

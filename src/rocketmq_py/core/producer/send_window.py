@@ -39,9 +39,9 @@ class SendWindow:
         self.sends += 1
         self.bytes += size
 
-    def leave(self, size: int) -> None:
-        """Subtract a send that has ended, with a body of ``size`` bytes."""
-        self.sends -= 1
+    def leave(self, size: int, sends: int = 1) -> None:
+        """Subtract a send that has ended, with a body of ``size`` bytes, or several with so many bytes together."""
+        self.sends -= sends
         self.bytes -= size
 
     def __str__(self) -> str:

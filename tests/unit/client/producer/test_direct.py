@@ -172,6 +172,15 @@ def test_with_batches_threads_share_requests_of_the_loop() -> None:
         )
 
 
+def test_with_natural_batches_a_lonely_thread_sends_itself() -> None:
+    with directly(Producer, cluster(t={"a": 1}), batch_linger="natural") as (producer, threads, network):
+        producer.queues("t")
+        for _ in range(3):
+            assert producer.send(Message("t", b"x")).queue_offset == 5
+        assert len(sends(threads)) == 3
+        assert network.sent() == []
+
+
 def test_with_batches_one_way_and_ordered_sends_overtake_nothing() -> None:
     with directly(Producer, cluster(t={"a": 1}), batch_linger=10.0) as (producer, threads, network):
         warm_up = producer.send_async(Message("t", b"first"))

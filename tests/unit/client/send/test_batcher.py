@@ -9,6 +9,7 @@ import pytest
 
 from rocketmq_py.aio import Producer
 from rocketmq_py.client.hooks.hooks import SendHook, Sending
+from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, MessageIllegal, RequestTimeout, TooManySends
 from rocketmq_py.model import Message, MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -335,6 +336,77 @@ async def test_natural_what_comes_meanwhile_leaves_together(producer: Producer, 
     await producer.send(Message("t", b"first"))
     await asyncio.gather(*map(producer.send, many(5)))
     assert [len(each) for each in sent_bodies(network)] == [1, 1, 4]
+
+
+def is_direct(producer: Producer, queue: MessageQueue | None = None, topic: str = "t") -> bool:
+    """Whether the next message is sent as without batches."""
+    return isinstance(producer.sender.prepare(Message(topic, b"x"), queue, None), SendAttempts)
+
+
+@with_producer(as_broker(t={"b": 1}, u={"b": 1}), batch_linger="natural")
+async def test_natural_a_lonely_sender_sends_as_without_batches(producer: Producer, network: ScriptedNetwork) -> None:
+    assert is_direct(producer)
+    assert not is_direct(producer, MessageQueue("t", "b", 0))  # requests to a queue end one after the other
+    for _ in range(2):
+        sending = producer.send_async(Message("t", b"x"))
+        assert not is_direct(producer)
+        assert not is_direct(producer, topic="u")
+        await sending
+        assert is_direct(producer)
+    await asyncio.gather(*map(producer.send, many(3)))
+    assert not is_direct(producer)  # the last request had two messages
+    await producer.send(Message("t", b"x"))
+    assert is_direct(producer)
+    delivery = producer.sender.delivery(Message("t", b"x"))
+    producer.sender.occupy_thread(delivery)
+    assert not is_direct(producer)
+    producer.sender.free_thread(delivery)
+    assert [len(each) for each in sent_bodies(network)] == [1, 1, 1, 2, 1]
+
+
+@with_producer(as_broker(t={"b": 1}, u={"b": 1}), batch_linger="natural")
+async def test_natural_messages_of_other_topics_do_not_wait_for_a_direct_one(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    await producer.send(Message("t", b"x"))
+    await producer.send(Message("u", b"x"))
+    direct = producer.send_async(Message("t", b"t0"))
+    other, same = producer.send_async(Message("u", b"u0")), producer.send_async(Message("t", b"t1"))
+    assert producer.sender.batcher is not None
+    assert len(producer.sender.batcher) == 1  # only the last one waits
+    await asyncio.gather(direct, other, same)
+    assert sent_bodies(network)[2:] == [[b"t0"], [b"u0"], [b"t1"]]
+
+
+@with_producer(as_broker(t={"b": 1}), batch_linger="natural")
+async def test_natural_a_lonely_message_is_checked_like_all(producer: Producer, network: ScriptedNetwork) -> None:
+    with pytest.raises(MessageIllegal, match="the body is empty"):
+        await producer.send(Message("t", b""))
+    assert is_direct(producer)
+    with pytest.raises(ConfigError, match="cannot be sent to queue"):
+        await producer.send(Message("t", b"x"), MessageQueue("u", "b", 0))
+
+
+@with_producer(as_broker(t={"b": 1}), batch_linger=60.0, max_pending_sends=2)
+async def test_the_end_of_a_batch_makes_room_for_as_many_threads(producer: Producer, network: ScriptedNetwork) -> None:
+    sender = producer.sender
+    first = [producer.send_async(each) for each in many(2)]
+    entered = [sender.delivery(each) for each in many(2)]
+    blocked = [
+        asyncio.ensure_future(asyncio.to_thread(sender.admit_when_possible, each, lambda: None)) for each in entered
+    ]
+    while sender._blocked < 2:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0.001)
+    assert sender.batcher is not None
+    sender.batcher.release()
+    await asyncio.gather(*first)
+    async with asyncio.timeout(10):
+        await asyncio.gather(*blocked)
+    assert (sender._window.sends, sender._window.bytes) == (2, 2)
+    for each in entered:
+        sender.leave(each)
+    assert sender.is_idle
+    assert (sender._window.sends, sender._window.bytes) == (0, 0)
 
 
 @with_producer(as_broker(t={"b": 1}), batch_linger=0.01)

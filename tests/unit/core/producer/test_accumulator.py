@@ -108,6 +108,30 @@ def test_natural_one_at_a_time_leaves_at_once() -> None:
         acc.ended(parcel, number + 0.5)
 
 
+def test_natural_a_lane_is_quiet_while_messages_leave_alone() -> None:
+    acc = accumulator("natural", max_messages=3)
+    assert acc.is_quiet(TOPIC)
+    (parcel,) = acc.add(TOPIC, "a", 1, "k", 0.0, 60.0)
+    assert not acc.is_quiet(TOPIC)
+    assert acc.is_quiet(QUEUE)
+    acc.ended(parcel, 1.0)
+    assert acc.is_quiet(TOPIC)
+    assert acc.add(TOPIC, "b", 1, "k", 1.0, 60.0, follows=True) == []
+    assert not acc.is_quiet(TOPIC)
+    add(acc, "c", 1.0)
+    (parcel,) = take(acc, 1.0)
+    acc.ended(parcel, 2.0)
+    assert not acc.is_quiet(TOPIC)  # it left with another
+    assert not accumulator(1.0).is_quiet(TOPIC)
+
+
+def test_natural_what_follows_a_direct_request_waits_for_the_end_of_the_turn() -> None:
+    acc = accumulator("natural")
+    assert acc.add(TOPIC, "a", 1, "k", 0.0, 60.0, follows=True) == []
+    assert acc.waits_for_turn
+    assert names(take(acc, 0.0)) == [["a"]]
+
+
 def test_natural_what_comes_while_a_request_is_under_way_leaves_together() -> None:
     acc = accumulator("natural")
     (parcel,) = acc.add(QUEUE, "a", 1, "k", 0.0, 60.0)

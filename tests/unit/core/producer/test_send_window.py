@@ -27,6 +27,14 @@ def test_the_bytes_of_sends_are_limited_but_one_message_always_fits() -> None:
     assert (window.sends, window.bytes, window.is_full) == (0, 0, False)
 
 
+def test_several_sends_may_leave_together() -> None:
+    window = SendWindow(None, None)
+    for size in (1, 10, 100):
+        window.enter(size)
+    window.leave(110, 2)
+    assert (window.sends, window.bytes) == (1, 1)
+
+
 @pytest.mark.parametrize(("sends", "size", "name"), [(0, 1, "max_pending_sends=0"), (1, -1, "max_pending_bytes=-1")])
 def test_limits_that_admit_no_send_are_refused(sends: int, size: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):

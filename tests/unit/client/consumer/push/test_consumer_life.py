@@ -423,3 +423,15 @@ async def test_no_task_is_left_of_a_closed_consumer(broker, monkeypatch):
         await asyncio.sleep(0)
         assert tasks() == before, repr(member)
     assert len(closed) == 2
+
+
+@with_broker()
+async def test_a_start_that_is_collected_undoes_nothing(broker):
+    broker.special[Code.GET_CONSUMER_LIST_BY_GROUP] = lambda _: None
+    starting = asyncio.ensure_future(broker.consumer().start())
+    await broker.until(lambda: broker.asked(Code.GET_CONSUMER_LIST_BY_GROUP))
+    starting.get_coro().close()  # as the garbage collector does once the event loop has ended: nothing can be awaited
+    starting.cancel()
+    with pytest.raises(RuntimeError, match="already awaited"):
+        await starting
+    assert not broker.asked(Code.UNREGISTER_CLIENT)
