@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from types import SimpleNamespace
 
 import pytest
 
-from rocketmq_py.console.app import _status
+from rocketmq_py.console.app import _status, _templates
 from rocketmq_py.console.connection import each
 from rocketmq_py.console.security import Audit, Refused, check_bind, is_loopback
 from rocketmq_py.console.state import Console
@@ -330,3 +331,53 @@ def test_times_and_spans_are_shown_and_parsed() -> None:
     assert {value: show_span(value) for value in spans} == spans
     assert (show_span(None), show_span(-1)) == (None, None)
     assert (language("xx", "de, en;q=0.5"), language(None, ""), language("EN", "")) == ("en", "en", "en")
+
+
+def test_filters_of_templates_show_what_is_unknown() -> None:
+    filters = _templates().filters
+    assert [filters["time"](value) for value in (1_700_000_000_007, 0, None)] == ["2023-11-14 22:13:20.007Z", "?", "?"]
+    assert [filters["span"](value) for value in (0, 1_000, -1, None)] == ["0 ms", "1 s", "?", "?"]
+    assert [filters["known"](value) for value in (0, "", None)] == [0, "", "?"]
+    assert [filters["seg"](value) for value in ("a/b %", 5)] == ["a%2Fb%20%25", "5"]
+    assert _templates().autoescape is True
+
+
+def test_a_language_is_remembered_for_a_year() -> None:
+    async def work(browser: Browser, console: Console) -> None:
+        chosen = (await browser.get("/topics?lang=zh")).headers.get_list("set-cookie")[-1]
+        assert chosen == ("rocketmq_console_language=zh; HttpOnly; Max-Age=31536000; Path=/; SameSite=strict")
+        assert "set-cookie" not in (await browser.get("/topics")).headers
+
+    browse(admin_of_topics(), work)
+
+
+def test_a_table_is_a_file_and_an_error_is_a_page(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "rocketmq_py.console.app")
+    admin = admin_of_topics()
+
+    async def work(browser: Browser, console: Console) -> None:
+        table = await browser.get("/topics?format=csv")
+        assert table.headers["content-type"] == "text/csv; charset=utf-8"
+        assert table.headers["content-disposition"] == 'attachment; filename="rocketmq.csv"'
+        error = await browser.get("/topics/gone?format=csv")
+        assert (error.status_code, error.headers["content-type"]) == (404, "text/html; charset=utf-8")
+        error = await browser.get("/search?format=csv")
+        assert (error.text, error.status_code) == ("this page is no table, and has no CSV\n", 406)
+        error = await browser.get("/nothing")
+        assert (error.text, error.status_code) == ("Not Found\n", 404)
+        assert caplog.messages == [], "what a browser asks wrongly is not logged"
+        admin.failures["route"] = BrokerError(1, "no such luck")
+        code, why = await status(browser, "/topics/t")
+        assert (code, "no such luck" in why) == (502, True)
+        [line] = caplog.messages
+        assert line.startswith("a page failed: ")
+
+    browse(admin, work)
+
+
+def test_files_of_the_console_are_served() -> None:
+    async def work(browser: Browser, console: Console) -> None:
+        assert (await browser.get("/static/console.css")).headers["content-type"].startswith("text/css")
+        assert (await browser.get("/static/../app.py")).status_code == 404
+
+    browse(ConsoleAdmin(), work)

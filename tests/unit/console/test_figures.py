@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from rocketmq_py.console.figures import Figures
+from rocketmq_py.console.figures import BOUNDS, Figures
 from rocketmq_py.console.state import Console
 from tests.unit.console.browsing import JSON, Browser, browse
 from tests.unit.console.test_app import admin_of_topics
@@ -52,3 +52,29 @@ def test_times_changes_and_names_that_are_asked_for() -> None:
     assert list(samples(figures, "rocketmq_py_console_start_time_seconds")) == [
         "rocketmq_py_console_start_time_seconds"
     ]
+
+
+def test_bounds_of_times_are_for_pages() -> None:
+    assert BOUNDS == (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+def test_without_pages_only_the_start_is_told() -> None:
+    figures = Figures()
+    start = "rocketmq_py_console_start_time_seconds"
+    assert list(samples(figures)) == [start]
+    assert samples(figures, "rocketmq_py_console_pages_total", "rocketmq_py_console_page_seconds") == {}
+    assert samples(figures, "rocketmq_py_console_changes_total") == {}
+    figures.answered("a.b", 200, 0.5)
+    figures.changed("reset")
+    assert set(samples(figures, "rocketmq_py_console_page_seconds")) == {
+        f"rocketmq_py_console_page_seconds_{part}" for part in ("bucket", "sum", "count")
+    }
+    assert figures.exposition(1_500).decode().startswith("# HELP rocketmq_py_console_pages_total ")
+
+
+def test_the_time_of_a_page_is_from_its_request_to_its_answer() -> None:
+    async def work(browser: Browser, console: Console) -> None:
+        await browser.get("/topics", headers=JSON)
+        assert 0 < console.figures._seconds["topics.topics"].total < 5
+
+    browse(admin_of_topics(), work)

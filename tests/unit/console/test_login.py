@@ -4,11 +4,12 @@ import asyncio
 
 import pytest
 
+from rocketmq_py.console import login as module
 from rocketmq_py.console.login import IDLE_SECONDS, LONGEST_SECONDS, Sessions, Throttle, is_accepted
 from rocketmq_py.console.pages.login import local_path
 from rocketmq_py.console.security import Refused
 from rocketmq_py.console.state import Console
-from rocketmq_py.errors import ConnectError
+from rocketmq_py.errors import BrokerError, ConnectError, PermissionDenied
 from tests.unit.console.memory import Cluster, MemoryConnection
 
 
@@ -145,3 +146,121 @@ def test_a_broker_that_does_not_answer_proves_nothing():
 )
 def test_a_login_leads_to_this_console_only(asked, to):
     assert local_path(asked) == to
+
+
+def test_limits_of_sessions_and_failures():
+    assert (IDLE_SECONDS, LONGEST_SECONDS, module.MOST_SESSIONS) == (1_800, 43_200, 256)
+    assert (module.FREE_FAILURES, module.MOST_DELAY, module._FORGET_SECONDS, module._MOST_WATCHED) == (
+        5,
+        300,
+        3_600,
+        4_096,
+    )
+
+
+def test_the_names_that_failed_last_are_watched(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_WATCHED", 2)
+    throttle = Throttle(Clock())
+    for name in ("a", "b", "a", "c"):
+        throttle.check(name)
+    assert throttle._failures == {"a": (2, 0.0), "c": (1, 0.0)}
+
+
+def test_failures_are_forgotten_an_hour_after_the_last():
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle.check("a")
+    clock.now = 3_599.0
+    throttle.check("a")
+    assert throttle._failures["a"] == (2, 3_599.0)
+    clock.now += 3_600
+    throttle.check("a")
+    assert throttle._failures["a"] == (1, 7_199.0)
+
+
+def test_a_wait_ends_at_its_time():
+    clock = Clock()
+    throttle = Throttle(clock)
+    throttle._failures["a"] = (6, clock.now)
+    clock.now += 1.5
+    with pytest.raises(Refused, match="again in 1 seconds") as refused:
+        throttle.check("b", "a")
+    assert refused.value.status == 429
+    assert "b" not in throttle._failures, "an attempt that is refused does not count"
+    clock.now += 0.5
+    throttle.check("a")
+
+
+def test_each_connection_that_proved_a_key_is_closed():
+    made = []
+
+    async def run():
+        class Noted(MemoryConnection):
+            closed = 0
+
+            async def close(self):
+                self.closed += 1
+                await super().close()
+
+        def connect(credentials):
+            made.append((credentials, Noted(Cluster(), credentials.secret_key == "right")))
+            return made[-1][1]
+
+        sessions, console = Sessions(connect, Clock()), Console(MemoryConnection(Cluster()))
+        cookie = await sessions.login(console, "h", "anna", "right")
+        (wrong, first), (given, second), (kept, session) = made
+        assert (wrong.access_key, given.secret_key, kept.secret_key) == ("anna", "right", "right")
+        assert wrong.secret_key not in ("", "right")
+        assert [one.closed for one in (first, second, session)] == [1, 1, 0]
+        await sessions.logout(None)
+        await sessions.logout("other")
+        assert await sessions.find(None) is None
+        assert await sessions.find(cookie) is not None
+        await sessions.logout(cookie)
+        assert (session.closed, await sessions.find(cookie)) == (1, None)
+        await sessions.login(console, "h", "anna", "right")
+        await sessions.close()
+        assert made[-1][1].closed == 1
+
+    asyncio.run(run())
+
+
+class Answers(MemoryConnection):
+    """A connection to a broker with three addresses, whose answers are the test's."""
+
+    def __init__(self, *answers):
+        cluster = Cluster()
+        [data] = cluster.info.broker_addr_table.values()
+        data.broker_addrs.clear()
+        data.broker_addrs.update({number: f"h:{number}" for number in reversed(range(len(answers)))})
+        super().__init__(cluster)
+        self.answers, self.asked = answers, []
+
+    async def invoke(self, address, code, body):
+        self.asked.append(address)
+        answer = self.answers[int(address[2:])]
+        if answer is not None:
+            raise answer
+
+
+AWAY, NO = ConnectError("away"), PermissionDenied(16, "no")
+
+
+@pytest.mark.parametrize(
+    ("answers", "accepted", "asked"),
+    [((None, NO), True, 1), ((NO, None), False, 1), ((AWAY, None, NO), True, 2), ((AWAY, NO, None), False, 2)],
+)
+def test_the_first_broker_that_answers_decides(answers, accepted, asked):
+    connection = Answers(*answers)
+    assert asyncio.run(is_accepted(connection)) is accepted
+    assert connection.asked == [f"h:{number}" for number in range(asked)]
+
+
+def test_a_cluster_that_refuses_its_names_or_has_no_broker():
+    connection = Answers(AWAY, AWAY)
+    with pytest.raises(ConnectError, match="away"):
+        asyncio.run(is_accepted(connection))
+    with pytest.raises(BrokerError, match="no broker is registered that could check the access key"):
+        asyncio.run(is_accepted(Answers()))
+    connection.cluster.failures["cluster"] = NO
+    assert asyncio.run(is_accepted(connection)) is False

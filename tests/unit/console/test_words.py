@@ -45,3 +45,9 @@ def test_templates_use_words_that_exist():
 )
 def test_a_language_is_asked_for_or_accepted(asked, accepted, chosen):
     assert language(asked, accepted) == chosen
+
+
+def test_sixteen_languages_of_a_browser_are_looked_at():
+    assert language(None, ",".join(["fr"] * 15 + ["zh"])) == "zh"
+    assert language(None, ",".join(["fr"] * 16 + ["zh"])) == "en"
+    assert language(None, "ZH-tw;q=0.1") == "zh"

@@ -8,13 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rocketmq_py.broker.metrics import collect
 from rocketmq_py.broker.metrics.collect import Collector
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, version_name
 from rocketmq_py.server import Server
 from rocketmq_py.store.read.scrub import Counts
 from tests.unit.broker.harness import InProcess, broker
@@ -269,3 +270,124 @@ def test_what_a_broker_holds_and_how_long_its_turns_were(counting: Broker) -> No
 
 def test_a_collection_leaves_the_event_loop_to_others_after_five_milliseconds() -> None:
     assert collect.SLICE_SECONDS == 0.005
+
+
+@pytest.mark.parametrize(
+    ("switch", "gone"),
+    [
+        ("enable_request_metrics", "rocketmq_messages_in_total"),
+        ("enable_remoting_metrics", "rocketmq_rpc_latency_milliseconds_count"),
+        ("enable_stats_metrics", "rocketmq_topic_number"),
+        ("enable_connection_metrics", "rocketmq_consumer_connections"),
+        ("enable_lag_and_dlq_metrics", "rocketmq_consumer_lag_messages"),
+        ("enable_transaction_metrics", "rocketmq_py_open_transactions"),
+        ("enable_message_store_metrics", "rocketmq_py_commit_log_bytes"),
+        ("enable_pop_metrics", "rocketmq_pop_checkpoint_buffer_size"),
+    ],
+)
+def test_each_part_has_its_switch(counting: Broker, monkeypatch: pytest.MonkeyPatch, switch: str, gone: str) -> None:
+    counting.send("t")
+    counting.services.offsets.commit("g", "t", 0, 0, "a test")
+    assert counting.client.ask(Code.HEART_BEAT, body=heartbeat("c1", t="*")).code == 0
+    before = counting.samples()
+    config = msgspec.structs.replace(counting.running.config, **{switch: False})
+    monkeypatch.setattr(counting.running, "config", config)
+    after = counting.samples()
+    assert (gone in before, gone in after, "rocketmq_py_connections" in after) == (True, False, True)
+
+
+def test_messages_of_system_groups_are_marked_and_pulls_alone_are_not_pops(counting: Broker) -> None:
+    stats = counting.services.stats
+    stats.got_by = lambda: [("g", "t", 5, 50), ("CID_RMQ_SYS_x", "t", 1, 10)]  # type: ignore[method-assign,assignment,return-value]
+    stats.dead_letters = lambda: [("t", "g", 3), ("t", "CID_RMQ_SYS_x", 1)]  # type: ignore[method-assign,assignment,return-value]
+    found = counting.samples()
+    assert found["rocketmq_messages_out_total"] == {("t", "g", "false"): 5.0, ("t", "CID_RMQ_SYS_x", "true"): 1.0}
+    assert found["rocketmq_throughput_out_total"] == {("t", "g", "false"): 50.0, ("t", "CID_RMQ_SYS_x", "true"): 10.0}
+    assert found["rocketmq_send_to_dlq_messages_total"] == {
+        ("t", "g", "false"): 3.0, ("t", "CID_RMQ_SYS_x", "true"): 1.0,
+    }  # fmt: skip
+
+
+def test_requests_that_wait_are_counted_by_processor(counting: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes = counting.running.dispatcher.lanes
+    names = ["send", "pull", "ack", "query", "client", "heartbeat", "transaction", "consumer", "admin", "reply"]
+    for number, name in enumerate(names):
+        monkeypatch.setattr(lanes[name], "running", number + 1)
+    monkeypatch.setattr(counting.services, "waiting_sends", [1, 2, 3])
+    assert counting.samples("rocketmq_processor_watermark")["rocketmq_processor_watermark"] == {
+        ("send",): 4.0, ("pull",): 2.0, ("ack",): 3.0, ("query_message",): 4.0, ("client_manager",): 5.0,
+        ("heartbeat",): 6.0, ("transaction",): 7.0, ("consumer_manager",): 8.0, ("admin",): 9.0, ("reply",): 10.0,
+    }  # fmt: skip
+
+
+def test_clients_are_counted_by_language_and_version(counting: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    def member(language: str, version: int, channel: int) -> Any:
+        return SimpleNamespace(language=language, version=version, channel=channel)
+
+    one, two, three = member("JAVA", 455, 1), member("JAVA", 455, 2), member("GO", 453, 3)
+    clients = counting.services.clients
+    monkeypatch.setattr(clients.producers, "groups", {"p": {1: one, 2: two}, "q": {1: one, 3: three}})
+    groups = {
+        name: SimpleNamespace(name=name, consume_type=kind, members=members)
+        for name, kind, members in (
+            ("g", "CONSUME_POP", {1: one, 2: two, 3: three}), ("h", "CONSUME_ACTIVELY", {1: one}),
+            ("CID_RMQ_SYS_x", "?", {1: one}),
+        )
+    }  # fmt: skip
+    monkeypatch.setattr(clients.consumers, "groups", groups)
+    found = counting.samples("rocketmq_producer_connections", "rocketmq_consumer_connections")
+    java, go = version_name(455).lower(), version_name(453).lower()
+    assert found["rocketmq_producer_connections"] == {("java", java, "remoting"): 2.0, ("go", go, "remoting"): 1.0}
+    assert found["rocketmq_consumer_connections"] == {
+        ("g", "java", java, "pop", "remoting", "false"): 2.0, ("g", "go", go, "pop", "remoting", "false"): 1.0,
+        ("h", "java", java, "pull", "remoting", "false"): 1.0,
+        ("CID_RMQ_SYS_x", "java", java, "push", "remoting", "true"): 1.0,
+    }  # fmt: skip
+
+
+def test_figures_of_transactions(counting: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    counting.counts.sent_halves("t", 5, 50)
+    counting.counts.ended("t", 4.0, commit=True, count=2)
+    counting.counts.ended("t", 4.0, commit=False)
+    store, table = counting.services.store, SimpleNamespace(open_count=lambda end: end + 1)
+    monkeypatch.setattr(counting.services, "transactions", SimpleNamespace(table=table))
+    ranges = {("RMQ_SYS_TRANS_HALF_TOPIC", 0): (1, 7, 99)}
+    monkeypatch.setattr(type(store), "queue_range", lambda _, topic, queue: ranges.get((topic, queue), (0, 0, 0)))
+    found = counting.samples()
+    assert found["rocketmq_commit_messages_total"] == {("t",): 2.0}
+    assert found["rocketmq_rollback_messages_total"] == {("t",): 1.0}
+    assert found["rocketmq_half_messages"] == {("t",): 2.0}
+    assert found["rocketmq_finish_message_latency_milliseconds_sum"] == {("t",): 8.0}
+    assert found["rocketmq_py_open_transactions"] == {(): 8.0}
+
+
+@pytest.mark.parametrize(("oldest", "age"), [(-1, 0), (0, 0), (1, 9_999), (9_999, 1), (10_000, 0), (10_005, 0)])
+def test_the_age_of_the_oldest_message(
+    counting: Broker, monkeypatch: pytest.MonkeyPatch, oldest: int, age: int
+) -> None:
+    monkeypatch.setattr(type(counting.services.store), "earliest_message_time", lambda _: oldest)
+    counting.running.now = 10_000
+    name = "rocketmq_storage_message_reserve_time_milliseconds"
+    found = counting.samples(name, "rocketmq_storage_size_bytes")
+    assert found[name] == {DISK: float(age)}
+    assert found["rocketmq_storage_size_bytes"] == {
+        DISK: float(MemoryFileSystem().disk_usage(counting.services.store.layout.root).used)
+    }
+
+
+@pytest.mark.parametrize(
+    ("times", "age"),
+    [([], 0), ([-1, 0], 0), ([1], 9_999), ([9_000, 9_500, 0], 1_000), ([10_000], 0), ([10_001], 0)],
+)
+def test_the_oldest_of_some_messages(
+    counting: Broker, monkeypatch: pytest.MonkeyPatch, times: list[int], age: int
+) -> None:
+    monkeypatch.setattr(type(counting.services.store), "store_time", lambda _, topic, queue, offset: times[offset])
+    counting.running.now = 10_000
+    timers: Any = SimpleNamespace(
+        is_enabled=True, unread=0, first_unread=[("t", 0, number) for number in range(len(times))], behind_ms=0,
+        metrics=SimpleNamespace(entered={}, left={}, waiting=list),
+    )  # fmt: skip
+    monkeypatch.setattr(counting.services, "timers", timers)
+    name = "rocketmq_timer_enqueue_latency_milliseconds"
+    assert counting.samples(name) == {name: {DISK: float(age)}}

@@ -45,3 +45,29 @@ def test_it_is_a_job_if_it_is_asked_for(tmp_path: Path, seconds: int, jobs: int)
 def test_an_interval_that_cannot_be_is_refused(seconds: int) -> None:
     with pytest.raises(ConfigError, match="figuresLogSeconds"):
         BrokerConfig(figures_log_seconds=seconds)
+
+
+def test_lines_at_the_same_time_and_a_log_that_is_flushed_ahead(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        services = running.services
+        log = FiguresLog(services, lambda: 0, running.clock)
+        services.stats.put.count += 2
+        services.stats.got.count += 5
+        for ahead, behind in ((9, 0), (0, 0), (-1, 1)):
+            monkeypatch.setattr(
+                type(services.store), "flushed_offset", property(lambda it, n=ahead: it.max_physical_offset + n)
+            )
+            log.tick()
+            assert f"; bytes not flushed {behind};" in caplog.records[-1].getMessage()
+        running.now += 4_000
+        services.stats.put.count += 8
+        services.stats.got.count += 2
+        log.tick()
+    rates = [one.getMessage().split(";")[0] for one in caplog.records if one.name.endswith("figures_log")]
+    assert rates == [
+        "messages/s in 2000.0, out 5000.0", "messages/s in 0.0, out 0.0", "messages/s in 0.0, out 0.0",
+        "messages/s in 2.0, out 0.5",
+    ]  # fmt: skip

@@ -147,3 +147,71 @@ def test_queues_behind_one_that_does_not_count_do() -> None:
     assert found == (2, 4, 2, 2)
     no_offset = lag_of(states((0, 3), (0, 3)), {1: 1}, {}, "t", {})
     assert no_offset == (0, 2, 101, 101)
+
+
+def test_every_time_of_a_message_is_before_never() -> None:
+    assert NEVER == 2**63
+
+
+def test_a_queue_behind_one_whose_pulled_message_has_no_known_time_counts() -> None:
+    missing: dict[Any, None] = {}
+    queues = [QueueState(0, 0, 9, {1: 700}), QueueState(1, 0, 9, {2: 300})]
+    assert lag_of(queues, {0: 1, 1: 2}, {0: 4}, "t", missing) == (3, 12, 300, 300)
+    assert list(missing) == [("t", 0, 4)]
+
+
+def test_a_queue_behind_one_without_an_offset_counts_and_its_own_pops_are_none() -> None:
+    missing: dict[Any, None] = {}
+    queues = states((0, 5), (0, 5))
+    assert lag_with_pops(queues, {1: 2}, Popped({0: 3}, {0: 1}), "t", missing) == (0, 3, 201, 201)
+    assert missing == {}
+
+
+class Queues:
+    """A store of two queues with messages 0 to 9, stored at 0 to 9 ms."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[str, int]] = []
+
+    def queue_range(self, topic: str, queue: int) -> tuple[int, int]:
+        self.ranges.append((topic, queue))
+        return 0, 10
+
+    def store_time(self, topic: str, queue: int, offset: int) -> int:
+        return offset
+
+
+def test_ranges_are_read_once_for_a_topic_and_pops_count_for_their_group_and_queue(tmp_path: Path) -> None:
+    def pop(group: str, queue: int, *left: int) -> Any:
+        return SimpleNamespace(check_point=SimpleNamespace(topic="t", group=group, queue_id=queue), left=list(left))
+
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets, store = running.services.offsets, Queues()
+        topics = SimpleNamespace(get={"t": SimpleNamespace(read_queue_nums=2)}.get)
+        made = LagCalculator(cast(Any, store), cast(Any, topics), offsets)
+        offsets.commit("a", "t", 1, 8, "a test")
+        offsets.commit("b", "t", 0, 0, "a test")
+        offsets.commit("b", "t", 1, 12, "a test")
+        pops = SimpleNamespace(pops=lambda: [pop("a", 1, 4, 5)])
+        assert [lag and lag[:4] for lag in made.all(cast(Any, pops))] == [None, ("t", "a", 2, 2), ("t", "b", 0, 10)]
+        assert store.ranges == [("t", 0), ("t", 1)]
+        list(made.learn())
+        assert list(made.again()) == [GroupLag("t", "a", 2, 2, 4, 8), GroupLag("t", "b", 0, 10, NEVER, NEVER)]
+        assert made.queues("t", "a") == [QueueLag(1, 4, 4)], "a queue without an offset has no lag"
+        assert made.queues("t", "b") == [QueueLag(0, 10, NEVER), QueueLag(1, 0, NEVER)]
+        made._popped["t", "b"] = Popped({1: 2}, {1: 7})
+        assert made.queues("t", "b") == [QueueLag(0, 10, NEVER), QueueLag(1, 2, NEVER)]
+
+
+def test_store_times_of_a_topic_that_is_gone_are_forgotten(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        table = {"t": SimpleNamespace(read_queue_nums=1), "u": SimpleNamespace(read_queue_nums=1)}
+        topics = SimpleNamespace(get=table.get)
+        made = LagCalculator(cast(Any, Counting()), cast(Any, topics), running.services.offsets)
+        for topic in table:
+            running.services.offsets.commit("a", topic, 0, 3, "a test")
+        list(made.all(InflightPops()))
+        list(made.learn())
+        made._known.pop("u")
+        made.forget(1)
+        assert made._times == {"t": {0: {3: 1_003}}}

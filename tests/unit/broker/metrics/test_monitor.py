@@ -13,8 +13,12 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics.monitor import Monitor
 from rocketmq_py.broker.services import Services
 from rocketmq_py.errors import ClosedError
+from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Server
+from rocketmq_py.server.monitoring.settings import Place
+from rocketmq_py.store import OsFileSystem
 from tests.unit.broker.harness import InProcess, broker
+from tests.unit.broker.requests import send
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 
@@ -107,3 +111,45 @@ def test_the_endpoint_is_told_when_the_broker_serves_and_when_it_ends() -> None:
     made.started()
     made.draining()
     assert told == ["started", "end"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "places"),
+    [
+        ({"metrics_prom_exporter_host": "10.0.0.9"}, (Place("10.0.0.9", 1), None)),
+        ({}, (Place("10.0.0.8", 1), None)),
+        ({"health_port": 2}, (Place("10.0.0.8", 1), Place("10.0.0.8", 2))),
+        ({"metrics_prom_exporter_host": "10.0.0.9", "health_port": 2}, (Place("10.0.0.9", 1), Place("10.0.0.9", 2))),
+        ({"health_port": 2, "health_host": "127.0.0.1"}, (Place("10.0.0.8", 1), Place("127.0.0.1", 2))),
+        ({"health_port": 2, "metrics_exporter_type": "DISABLE"}, (None, Place("10.0.0.8", 2))),
+    ],
+)
+def test_addresses_are_those_of_the_settings_else_the_brokers(settings: dict[str, Any], places: object) -> None:
+    config = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 1, "broker_ip1": "10.0.0.8"}
+    made = Monitor(BrokerConfig(**config | settings), lambda: 0, None)
+    assert made._endpoint is not None
+    assert made._endpoint._places == places
+
+
+def test_disks_are_those_of_the_system_unless_a_file_system_is_given() -> None:
+    files = MemoryFileSystem()
+    assert Monitor(BrokerConfig(), lambda: 0, files)._fs is files
+    assert isinstance(Monitor(BrokerConfig(), lambda: 0, None)._fs, OsFileSystem)
+
+
+@pytest.mark.parametrize("exporter", ["PROM", "DISABLE"])
+def test_messages_and_requests_are_counted_if_metrics_are_served(tmp_path: Path, exporter: str) -> None:
+    async def main() -> None:
+        with broker(tmp_path, fs=MemoryFileSystem()) as running:
+            made = monitor(running, metrics_exporter_type=exporter, health_port=0)
+            assert running.connect().ask(Code.SEND_MESSAGE_V2, send("t"), b"x").code == 0
+            if exporter == "DISABLE":
+                assert running.services.stats.message_counts is None
+                with pytest.raises(ClosedError):
+                    await made._collect(frozenset())
+                return
+            found = (await made._collect(frozenset())).decode()
+            assert 'topic="t",message_type="normal",is_system="false"} 1.0' in found
+            assert "rocketmq_rpc_latency_milliseconds_count{" in found
+
+    asyncio.run(main())

@@ -22,3 +22,17 @@ def test_each_span_has_its_own_sum():
     found = row("out", "g", "messages", {"a": one, "b": one})
     assert found == {"direction": "out", "group": "g", "unit": "messages", "minute": 2, "hour": 4, "day": 6}
     assert row("out", "g", "messages", None) == found | dict.fromkeys(["minute", "hour", "day"])
+
+
+def test_a_share_is_rounded_and_at_most_all_and_nothing_of_something_is_nothing():
+    assert [share(*pair) for pair in ((5, 4), (1, 3), (0, 4), (0, None), (None, None))] == [
+        1.0,
+        0.3333,
+        0.0,
+        None,
+        None,
+    ]
+    assert stored_bytes(10, {"day": 0}, {"day": 300}) is None
+    assert stored_bytes(0, {"day": 2}, {"day": 300}) == stored_bytes(10, {"day": 2}, {"day": 0}) == 0
+    assert stored_bytes(10, {"day": 3}, {"day": 10}) == 33
+    assert stored_bytes(10, {"day": 3}, {"day": None}) is None

@@ -29,3 +29,13 @@ def test_other_texts_are_no_places(text):
 def test_other_texts_are_no_queues_of_a_reset(text, fault):
     with pytest.raises(ConfigError, match=fault):
         parse_move("t", text)
+
+
+def test_numbers_have_at_most_eighteen_digits():
+    number = "9" * 18
+    assert parse_pick("t", f"b:{number}:{number}") == (MessageQueue("t", "b", 10**18 - 1), 10**18 - 1)
+    assert parse_move("t", f"b:0:{number}:{number}")[1:] == (10**18 - 1, 10**18 - 1)
+    for text in (f"b:0:9{number}:1", f"b:0:1:9{number}", f"b:9{number}:1:1"):
+        with pytest.raises(ConfigError):
+            parse_move("t", text)
+    assert (pick_of("b", 1, 2), move_of("b", 1, 0, 2), move_of("b", 1, None, 2)) == ("b:1:2", "b:1:0:2", "b:1::2")

@@ -35,3 +35,32 @@ def test_a_queue_is_stuck_if_its_member_says_so_or_nothing_was_consumed_for_a_mi
 def test_settings_and_limits_that_are_missing_are_unknown():
     assert limits_of({"pullThresholdForQueue": "x"}) == {"count": None, "mib": None, "span": None}
     assert shown_settings({"b": "1", "a": "2", "stuckListeners": ""}) == {"a": "2", "b": "1"}
+
+
+@pytest.mark.parametrize(
+    ("held", "seconds"),
+    [({"last_consume_timestamp": NOW - 60_000}, None), ({"last_consume_timestamp": NOW - 60_001}, 60),
+     ({"last_consume_timestamp": NOW - 119_999}, 119), ({"last_consume_timestamp": 0}, None),
+     ({"last_consume_timestamp": 1}, 999), ({"last_consume_timestamp": -5}, None)],
+)  # fmt: skip
+def test_a_queue_is_stuck_after_more_than_a_minute(held, seconds):
+    assert row(cached_count=1, **held)["stuckSeconds"] == seconds
+
+
+def test_a_row_has_what_is_known_of_its_queue():
+    found = row(cached_count=3, cached_mib=2, cached_min_offset=4, cached_max_offset=9, locked=True,
+                last_pull_timestamp=NOW, last_consume_timestamp=NOW - 5)  # fmt: skip
+    assert found == {"topic": "t", "broker": "b", "queue": 1, "cached": 3, "cachedMiB": 2, "span": 5, "paused": None,
+                     "lastPull": NOW, "lastConsume": NOW - 5, "locked": True, "stuckSeconds": None}  # fmt: skip
+    assert (row()["lastPull"], row()["lastConsume"], row(cached_max_offset=9)["span"]) == (None, None, 0)
+
+
+@pytest.mark.parametrize("told", ["t b 1 7", "t b 1 7 95 1", "t b 1 7 x", "t b 2 7 95", ""])
+def test_what_a_member_says_of_other_queues_or_in_another_form_does_not_count(told):
+    assert row(LIMITS | {"stuckListeners": told})["stuckSeconds"] is None
+
+
+def test_limits_are_whole_numbers():
+    limits = {"pullThresholdForQueue": "0", "pullThresholdSizeForQueue": "\u0663", "consumeConcurrentlyMaxSpan": "-1"}
+    assert limits_of(limits) == {"count": 0, "mib": None, "span": None}
+    assert row(limits, cached_count=1)["paused"] == "count"

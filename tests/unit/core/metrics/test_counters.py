@@ -54,6 +54,8 @@ def test_half_messages_that_are_stored_together_count_once_in_the_histogram():
 
 def test_the_bounds_of_histograms_are_those_of_java():
     assert counters.FINISH_BOUNDS == (5, 60, 600, 3600, 43200, 86400)
+    assert counters.SIZE_BOUNDS == (1024, 4096, 524288, 1048576, 2097152, 4194304)
+    assert counters.RPC_BOUNDS == (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 
 
 def test_a_request_is_counted_once():
@@ -61,3 +63,21 @@ def test_a_request_is_counted_once():
     latency.observe(RpcKey(310, 0, False, "success"), 4.0)
     [spans] = latency.spans.values()
     assert (spans.count, spans.total) == (1, 4.0)
+
+
+def test_more_ends_than_open_transactions_leave_none_open():
+    counts = MessageCounts()
+    counts.sent_halves("t", 1, 100)
+    counts.ended("t", 1.0, commit=True, count=2)
+    assert counts.open_halves == {"t": 0}
+    counts.ended("t", 3.0, commit=True)
+    assert (counts.committed["t"], counts.finish_seconds["t"].count, counts.finish_seconds["t"].total) == (3, 3, 5.0)
+
+
+def test_a_deleted_topic_is_forgotten_in_all_its_kinds():
+    counts = MessageCounts()
+    for kind in (NORMAL, FIFO, DELAY, TRANSACTION):
+        counts.sent_many("t", kind, 1, 10, 1)
+        counts.sent_many("u", kind, 1, 10, 1)
+    counts.remove_topic("t")
+    assert list(counts.received) == [("u", kind) for kind in (NORMAL, FIFO, DELAY, TRANSACTION)]

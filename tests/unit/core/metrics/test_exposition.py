@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families as parse
 
-from rocketmq_py.core.metrics.exposition import COUNTER, HISTOGRAM, Family, labels, number
+from rocketmq_py.core.metrics.exposition import COUNTER, HISTOGRAM, Family, escaped, labels, number
 from rocketmq_py.core.metrics.histogram import Histogram
 
 
@@ -36,3 +36,22 @@ def test_numbers_are_floats_as_in_java():
     assert [number(value) for value in (1, 0.5, float("inf"), float("-inf"), float("nan"))] == [
         "1.0", "0.5", "+Inf", "-Inf", "NaN",
     ]  # fmt: skip
+
+
+def test_each_character_that_ends_a_label_is_escaped():
+    assert [escaped(text) for text in ("a", "a\\b", 'a"b', "a\nb")] == ["a", "a\\\\b", 'a\\"b', "a\\nb"]
+
+
+def test_a_histogram_without_labels():
+    spans = Histogram((1,))
+    spans.observe(1)
+    family = Family("t", HISTOGRAM, "Time")
+    assert "".join(family.buckets("", spans)).splitlines() == [
+        't_bucket{le="1.0"} 1.0', 't_bucket{le="+Inf"} 1.0', "t_sum{} 1.0", "t_count{} 1.0",
+    ]  # fmt: skip
+    assert "".join(family.buckets('a="b"', spans)).splitlines()[0] == 't_bucket{a="b",le="1.0"} 1.0'
+
+
+def test_an_empty_histogram():
+    spans = Histogram((1, 2))
+    assert (spans.count, spans.total, list(spans.cumulative())) == (0, 0.0, [0, 0, 0])

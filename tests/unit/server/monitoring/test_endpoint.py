@@ -11,6 +11,7 @@ import pytest
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.monitoring import endpoint as endpoint_module
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+from rocketmq_py.server.monitoring.http import HttpRequest
 from rocketmq_py.server.monitoring.settings import Place
 
 HERE = Place("127.0.0.1", 0)
@@ -117,6 +118,8 @@ def test_a_port_that_is_taken_is_an_error_that_names_it() -> None:
         second = MonitoringEndpoint(taken, None, dict, Exposition())
         with pytest.raises(ConfigError, match=f"cannot serve health and metrics on 127.0.0.1:{taken.port}"):
             await second.start()
+        assert second._thread is not None
+        assert not second._thread.is_alive()
 
     serving(test, Exposition())
 
@@ -125,6 +128,10 @@ def test_an_address_of_all_interfaces_is_logged(caplog: pytest.LogCaptureFixture
     async def test(served: MonitoringEndpoint) -> None:
         assert "without access control: anyone who reaches it reads /livez /readyz /startupz" in caplog.text
 
+    async def local(served: MonitoringEndpoint) -> None:
+        assert caplog.text == ""
+
+    serving(local, Exposition())
     serving(test, Exposition(), metrics=None, health=Place("0.0.0.0", 0))
 
 
@@ -139,3 +146,38 @@ def test_the_turns_of_the_loop_are_watched_from_the_start_and_the_thread_ends() 
         assert not served._thread.is_alive()
 
     serving(test, Exposition())
+
+
+def test_it_waits_for_metrics_for_twenty_seconds() -> None:
+    async def main() -> None:
+        async def slow(names: frozenset[str]) -> bytes:
+            await asyncio.Event().wait()
+            return b""
+
+        served = MonitoringEndpoint(HERE, None, dict, slow)
+        served._server_loop, served.health.has_started = asyncio.get_running_loop(), True
+        begin = asyncio.get_running_loop().time()
+        page = await served._metrics(HttpRequest("GET", "/metrics", {}, {}))
+        assert (page.status, page.body) == (503, b"the server does not answer\n")
+        assert asyncio.get_running_loop().time() - begin == pytest.approx(20, abs=0.9)
+
+    asyncio.run(main())
+
+
+def test_nothing_is_left_of_it_after_its_end() -> None:
+    loops: list[asyncio.AbstractEventLoop | None] = []
+    ports: list[int] = []
+
+    async def test(served: MonitoringEndpoint) -> None:
+        loops.append(served._loop)
+        assert served._thread is not None
+        assert served._thread.daemon, "a thread that hangs must not keep the process"
+        await served.stop()
+        ports.append(served.ports["metrics"])
+        with pytest.raises(OSError, match=r".*"):
+            await get(ports[0], "/livez")
+
+    serving(test, Exposition())
+    [loop] = loops
+    assert loop is not None
+    assert loop.is_closed()

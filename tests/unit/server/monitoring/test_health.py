@@ -4,7 +4,9 @@ import asyncio
 import json
 from concurrent.futures import Future
 
-from rocketmq_py.server.monitoring.health import STUCK_SECONDS, Health, Heartbeat
+import pytest
+
+from rocketmq_py.server.monitoring.health import STUCK_SECONDS, Health, Heartbeat, Result, page
 from rocketmq_py.server.monitoring.http import HttpRequest
 
 PLAIN = HttpRequest("GET", "/", {}, {})
@@ -79,3 +81,72 @@ def test_a_loop_that_does_not_turn_is_not_alive():
 
 def test_a_loop_may_stand_still_for_thirty_seconds():
     assert STUCK_SECONDS == 30
+
+
+def test_the_time_since_a_turn_is_nothing_before_the_start_and_after_the_end():
+    server = Server()
+    server.now = 5.0
+    assert server.heartbeat.silent_seconds == 0.0
+
+    async def main() -> None:
+        server.heartbeat.start()
+        timer = server.heartbeat._timer
+        assert timer.when() - asyncio.get_running_loop().time() == pytest.approx(1.0, abs=0.4)
+        server.now = 12.5
+        assert server.heartbeat.silent_seconds == 7.5
+        server.heartbeat.stop()
+        assert timer.cancelled()
+        assert server.heartbeat.silent_seconds == 0.0
+
+    asyncio.run(main())
+
+
+def test_a_loop_is_stuck_after_more_than_thirty_seconds():
+    server = Server()
+
+    async def main() -> None:
+        server.heartbeat.start()
+        server.now = 30.0
+        assert (await server._page("/livez", PLAIN)).status == 200
+        server.now = 30.75
+        stuck = await server._page("/livez", PLAIN)
+        assert (stuck.status, stuck.body) == (503, b"[-] loop failed: the event loop has not turned for 31 s\nfailed\n")
+        server.heartbeat.stop()
+
+    asyncio.run(main())
+
+
+def test_all_checks_are_shown_if_they_are_asked_for():
+    server = Server()
+    starting = "[-] started failed: the server is starting: it recovers its store\nfailed\n"
+    assert server.get("/readyz") == server.get("/startupz") == (503, starting)
+    server.health.has_started = True
+    passed = "[+] started ok\n[+] draining ok\n[+] store ok\n[+] registered ok\nok\n"
+    assert server.get("/readyz", VERBOSE) == (200, passed)
+    assert server.get("/startupz", VERBOSE) == (200, "[+] started ok\nok\n")
+    assert server.get("/livez", VERBOSE) == (200, "[+] loop ok\nok\n")
+    status, text = server.get("/readyz", JSON)
+    checks = {"started": "ok", "draining": "ok", "store": "ok", "registered": "ok"}
+    assert (status, json.loads(text), text[-1]) == (200, {"status": "ok", "checks": checks}, "\n")
+
+
+def test_json_has_its_media_type_and_what_failed():
+    made = page([Result("a", None), Result("b", "no")], JSON)
+    assert (made.status, made.content_type) == (503, "application/json")
+    assert json.loads(made.body) == {"status": "failed", "checks": {"a": "ok", "b": "no"}}
+    assert page([Result("a", None)], PLAIN).content_type == "text/plain; charset=utf-8"
+
+
+def test_a_loop_that_does_not_answer_in_two_seconds_is_not_ready():
+    health = Health(Heartbeat(), dict, lambda _: Future())
+    health.has_started = True
+
+    async def main() -> None:
+        begin = asyncio.get_running_loop().time()
+        made = await health.pages["/readyz"](PLAIN)
+        assert asyncio.get_running_loop().time() - begin == pytest.approx(2, abs=0.9)
+        assert (made.status, made.body) == (
+            503, b"[-] loop failed: the event loop does not answer within 2 s\nfailed\n",
+        )  # fmt: skip
+
+    asyncio.run(main())

@@ -134,3 +134,100 @@ def test_connections_have_a_limit(monkeypatch):
     monkeypatch.setattr(http, "MOST_CONNECTIONS", 0)
     with pytest.raises(ConnectionError):
         ask(b"GET /a HTTP/1.1\r\n\r\n")
+
+
+def test_sixty_four_connections_are_the_limit():
+    assert http.MOST_CONNECTIONS == 64
+
+
+@pytest.mark.parametrize(("size", "status"), [(8_192, b"200"), (8_193, b"431")])
+def test_a_head_has_at_most_eight_kib(size, status):
+    start = b"HEAD /a HTTP/1.1\r\nX: "
+    assert ask(start + b"x" * (size - len(start)) + b"\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+
+
+def test_a_query_has_at_most_a_hundred_fields():
+    request = parse_head(b"GET /?" + b"&".join([b"a=1"] * 100) + b" HTTP/1.1\r\n\r\n")
+    assert len(request.query["a"]) == 100
+
+
+def test_names_of_fields_are_in_lower_case_and_values_without_blanks():
+    request = parse_head(b"GET / HTTP/1.0\r\nACCEPT: \t application/JSON \r\nX:\xe4\r\n\r\n")
+    assert request.fields == {"accept": "application/JSON", "x": "\xe4"}
+    assert (request.accepts("json"), request.accepts("xml")) == (True, False)
+    assert HttpRequest("GET", "/", {}, {}).accepts("json") is False
+
+
+class Writer:
+    """Notes what is done with a connection."""
+
+    def __init__(self):
+        self.sent, self.done = b"", []
+
+    def write(self, data):
+        self.sent += data
+        self.done.append("write")
+
+    async def drain(self):
+        self.done.append("drain")
+
+    def close(self):
+        self.done.append("close")
+
+    async def wait_closed(self):
+        self.done.append("wait_closed")
+
+
+def sent(page, request=None):
+    writer = Writer()
+    asyncio.run(HttpServer({})._send(writer, page, request))
+    assert writer.done == ["write", "drain", "close", "wait_closed"]
+    head, _, body = writer.sent.partition(b"\r\n\r\n")
+    return head.decode(), body
+
+
+def test_an_answer_has_its_header():
+    head, body = sent(Page(b"hello\n", 503))
+    assert head.split("\r\n") == [
+        "HTTP/1.1 503 Service Unavailable", "Content-Type: text/plain; charset=utf-8", "Content-Length: 6",
+        "Connection: close", "Cache-Control: no-store", "X-Content-Type-Options: nosniff",
+    ]  # fmt: skip
+    assert body == b"hello\n"
+
+
+@pytest.mark.parametrize(("size", "accepted", "is_compressed"), [
+    (1_023, "gzip", False), (1_024, "br, gzip", True), (1_024, "br", False),
+])  # fmt: skip
+def test_bodies_from_a_kib_on_are_compressed_fast(size, accepted, is_compressed):
+    head, body = sent(Page(b"x" * size), HttpRequest("GET", "/", {}, {"accept-encoding": accepted}))
+    assert ("Content-Encoding: gzip" in head) is is_compressed
+    assert (len(body) < 100) is is_compressed
+    if is_compressed:
+        assert body[8] == 4, "gzip notes that its fastest algorithm was used"
+        assert f"Content-Length: {len(body)}" in head
+
+
+def test_other_methods_and_pages_are_named():
+    assert ask(b"POST /a HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\nonly GET and HEAD are possible\n")
+    assert ask(b"GET /b HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\npages are: /a /broken\n")
+
+
+def test_a_server_that_stops_ends_its_connections():
+    async def main() -> None:
+        server = HttpServer({"/a": _page})
+        port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for _ in range(1_000):
+            if server._running:
+                break
+            await asyncio.sleep(0)
+        assert len(server._running) == 1
+        await server.stop()
+        assert server._running == set()
+        assert await reader.read() == b""
+        writer.close()
+        with pytest.raises(OSError, match=r".*"):
+            await asyncio.open_connection("127.0.0.1", port)
+
+    asyncio.run(main())
+    asyncio.run(HttpServer({}).stop())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server.monitoring.settings import Place, extra_labels, health_place, metrics_place
+from rocketmq_py.server.monitoring.settings import Place, extra_labels, health_place, metrics_place, places
 
 
 @pytest.mark.parametrize("exporter", ["PROM", "prom", " PROM ", "2"])
@@ -50,3 +50,17 @@ def test_labels_are_pairs() -> None:
 def test_labels_that_metrics_cannot_have_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="metricsLabel is"):
         extra_labels(text)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (("DISABLE", "h", 1, -1, "h"), (None, None)), (("DISABLE", "h", 1, 1, "h"), (None, Place("h", 1))),
+        (("PROM", "h", 1, -1, "h"), (Place("h", 1), None)), (("PROM", "h", 1, 1, "h"), (Place("h", 1), None)),
+        (("PROM", "h", 1, 1, "i"), (Place("h", 1), Place("i", 1))),
+        (("PROM", "h", 1, 2, "h"), (Place("h", 1), Place("h", 2))),
+        (("PROM", "h", 0, 0, "h"), (Place("h", 0), Place("h", 0))),
+    ],
+)  # fmt: skip
+def test_one_port_serves_both_if_both_name_it(asked, found) -> None:
+    assert places(*asked) == found

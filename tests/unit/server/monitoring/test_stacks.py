@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 import pytest
@@ -76,3 +77,40 @@ def test_only_loopback_addresses_have_the_page(host: str, there: bool) -> None:
     answer = asyncio.run(main())
     assert (b" 200 " in answer.split(b"\r\n")[0]) is there
     assert (b"thread rocketmq-monitoring" in answer) is there
+
+
+def test_the_innermost_thirty_frames_of_a_thread_are_shown() -> None:
+    def deep(left: int) -> str:
+        return deep(left - 1) if left else module._of_frame(sys._getframe())
+
+    text = deep(40)
+    assert text.count("  File ") + text.count("[Previous line repeated 38 more times]") == 30
+    assert text.endswith("module._of_frame(sys._getframe())\n  [Previous line repeated 38 more times]\n")
+
+
+def test_each_frame_of_a_task_is_shown_once_and_so_many_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_FRAMES", 3)
+
+    async def main() -> str:
+        asyncio.current_task().set_name("me")  # type: ignore[union-attr]
+        return stacks(asyncio.get_running_loop())
+
+    part = asyncio.run(main()).rpartition("task me ")[2]
+    assert (part.count("  File "), part.count("return stacks(")) == (3, 1)
+
+
+@pytest.mark.parametrize(("most", "more"), [(1, ""), (0, "and 1 more tasks\n")])
+def test_tasks_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch, most: int, more: str) -> None:
+    assert module.MOST_TASKS == 500
+    monkeypatch.setattr(module, "MOST_TASKS", most)
+
+    async def main() -> str:
+        return stacks(asyncio.get_running_loop())
+
+    text = asyncio.run(main())
+    assert text[text.rindex("\n\n") + 2 :] == more
+
+
+def test_a_stranger_is_told_how_to_ask() -> None:
+    page = stacks_page(None, HttpRequest("GET", "/debug/stacks", {}, {}))
+    assert (page.status, page.body) == (421, b"ask for it as http://127.0.0.1\n")
