@@ -3,7 +3,8 @@
 A pass selects files by the rules in ``retention``; the next ticks remove them in small steps, so that no tick takes
 long. Readers see the change at once, in the store's thread; files are closed and removed in the flush thread, after all
 syncs that may need them. Files of queues and index are removed only when the log files they refer to are gone from the
-disk: if a log file cannot be removed, the next start reads its messages again and needs their entries and keys.
+disk: if a log file cannot be removed, the next start reads its messages again and needs their entries and keys. The
+first message of a queue is looked for among its oldest entries, which are seldom in memory: then a thread does it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from __future__ import annotations
 import datetime
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout
+from rocketmq_py.store.fs.residency import NotInMemory, Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.minimum_search import MinimumSearch
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.read_ahead import ReadAhead
 from rocketmq_py.store.retention import RetentionDecision, decide, expired
 from rocketmq_py.store.settings import StoreConfig
 
@@ -56,11 +61,14 @@ class _Removal:
 
 
 class Cleaner:
-    """Removes expired files of one store."""
+    """Removes expired files of one store.
+
+    :param read_ahead: searches in queues that are not in memory.
+    """
 
     def __init__(
         self, fs: FileSystem, layout: StoreLayout, log: CommitLog, queues: QueueTable,
-        index: MessageIndex, flusher: Flusher, checkpoint: Checkpoint,
+        index: MessageIndex, flusher: Flusher, checkpoint: Checkpoint, read_ahead: ReadAhead,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._layout = layout
@@ -69,9 +77,12 @@ class Cleaner:
         self._index = index
         self._flusher = flusher
         self._checkpoint = checkpoint
+        self._read_ahead = read_ahead
         self._requested_passes = 0
         self._expired: deque[int] = deque()
         self._untrimmed: list[ConsumeQueue] = []
+        self._searches: dict[ConsumeQueue, MinimumSearch | None] = {}
+        """By queue of the current step: its search in the thread, or None if its minimum has been raised."""
         self._trimmed_to = self._freed_to = log.min_offset
         """Commit log offsets: minimum offsets of queues are raised up to ``_trimmed_to``, and files of queues and index
         are removed up to ``_freed_to``."""
@@ -146,9 +157,7 @@ class Cleaner:
         if self._expired and self._removal is None:
             self._removal = self._remove_later(self._log.detach(self._expired.popleft()), "commit log file")
         elif self._untrimmed:
-            for _ in range(min(_QUEUES_PER_TICK, len(self._untrimmed))):
-                self._trim(self._untrimmed[-1])
-                self._untrimmed.pop()
+            self._trim_some(self._untrimmed[-_QUEUES_PER_TICK:])
         elif self._log.min_offset > self._trimmed_to or (self._removal is None and self._trimmed_to > self._freed_to):
             self._begin_trimming()
 
@@ -160,11 +169,47 @@ class Cleaner:
             for remove in self._index.detach_before(self._freed_to):
                 self._remove_later(remove, "index file")
 
-    def _trim(self, queue: ConsumeQueue) -> None:
-        if self._queues.by_key.get((queue.topic, queue.queue_id)) is queue:
-            queue.raise_minimum(self._trimmed_to)
-            if self._freed_to == self._trimmed_to:
-                queue.remove_expired_files()
+    def _trim_some(self, queues: Sequence[ConsumeQueue]) -> None:
+        """Trim the queues at the end of the list; does nothing while the thread searches in some of them."""
+        if self._read_ahead.read("the clean-up of queues", partial(self._raise_minimums, queues)):
+            for queue in reversed(queues):
+                if self._freed_to == self._trimmed_to and self._is_current(queue):
+                    queue.remove_expired_files()
+                self._untrimmed.pop()
+
+    def _is_current(self, queue: ConsumeQueue) -> bool:
+        """True unless the topic of a queue was deleted."""
+        return self._queues.by_key.get((queue.topic, queue.queue_id)) is queue
+
+    def _raise_minimums(self, queues: Sequence[ConsumeQueue], residency: Residency | None) -> bool:
+        """Raise the minimum of each queue. Return True.
+
+        :raises NotInMemory: some need a search in the thread; they are raised when this is called again.
+        """
+        searches: list[MinimumSearch] = []
+        for queue in filter(self._is_current, queues):
+            if queue not in self._searches or self._searches[queue] is not None:
+                search = self._searches[queue] = self._raise_minimum(queue, residency)
+                searches += [search] if search is not None else []
+        if searches:
+            raise NotInMemory(searches)
+        self._searches.clear()
+        return True
+
+    def _raise_minimum(self, queue: ConsumeQueue, residency: Residency | None) -> MinimumSearch | None:
+        """Raise the minimum of a queue; or return a search for it if that would wait for the disk."""
+        search = self._searches.get(queue)
+        if search is not None and search.apply():
+            residency = None  # what is left to read was read by the search, or written since
+        try:
+            queue.raise_minimum(self._trimmed_to, residency)
+        except NotInMemory as missing:
+            return MinimumSearch(queue.entry_queue, self._trimmed_to, self._fs, missing.parts[0].path)
+        return None
+
+    def close(self) -> None:
+        """Stop the thread after its current search."""
+        self._read_ahead.close()
 
     def _remove_later(self, remove: Callable[[], None], what: str) -> _Removal:
         removal = _Removal(remove, what)

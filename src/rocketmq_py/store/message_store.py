@@ -182,9 +182,7 @@ class MessageStore:
         self._reader = Reader(config, self._commit_log, self._index, accelerator=self._accelerator)
         self.checks = StoreChecks(self._queue, self._reader, self._commit_log)
         """Checks of what reads need, for those that must not wait for the disk."""
-        self._writer = Writer(
-            config, self._commit_log, self._queues, self._index, self._store_host, self._clock, self._accelerator
-        )
+        self._writer = Writer(config, log, self._queues, self._index, self._store_host, self._clock, self._accelerator)
         self._writer.resume(end, recovery.last_timestamp)
         log.written_from = end
         self._index.load_slots(self.workers.executor("rocketmq-index-read"))
@@ -195,7 +193,8 @@ class MessageStore:
         self._schedule = FlushSchedule(
             config, fs, log, self._queues, self._index, self._checkpoint, self._ends, self._flusher, self._clock()
         )
-        self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint)
+        ahead = self.read_ahead("clean-read")
+        self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint, ahead)
         if self._is_slave:
             dispatch = RecordDispatch(config, self._queues, self._index, self._commit_replica)
             self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
@@ -224,6 +223,7 @@ class MessageStore:
             # The abort file stays, so that the next start rebuilds queues and index from the log.
             _log.error("store %s was not closed cleanly: %s", self.layout.root, failure)
         self.loader.close()
+        self._cleaner.close()
         self._queues.close()
         self._index.close()
         self._commit_log.close()

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.offsets import NOT_FOUND, ConsumerOffsets
@@ -19,6 +21,7 @@ from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.broker.send.half_batches import real_batch
 from rocketmq_py.broker.send.half_messages import QUEUE, CachedHalfMessage, HalfMessageCache
+from rocketmq_py.broker.transaction.lookups import EndRequest
 from rocketmq_py.broker.transaction.recovery import committed, join_copies
 from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.core.paths import component_fault
@@ -35,6 +38,7 @@ from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACT
 from rocketmq_py.server import Hold, Reply
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.read.reader import KeyQuery
 from rocketmq_py.wire.ids import parse_offset_msg_id
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import record_sizes
@@ -107,7 +111,10 @@ class Transactions:
         self._store = store
         self._offsets = offsets
         self._call_soon = call_soon
-        self._oneway_ends: list[tuple[EndTransaction, str]] = []
+        self._oneway_ends: list[EndRequest] = []
+        self._cold_ends: list[EndRequest] = []
+        """Oneway requests that wait until a thread has loaded what they need."""
+        self._read_ahead = store.read_ahead("end-read")
         self._cache = cache
         self._redirect = redirect
         self._host = store_host
@@ -176,12 +183,16 @@ class Transactions:
     def tick(self, now_ms: int) -> None:
         """Write op messages that have waited long enough; called several times a second."""
         self._end_oneway_requests()
+        cold, self._cold_ends = self._cold_ends, []
+        self._end_each(cold)
         if self._unwritten and now_ms - self._written_ms >= self._config.transaction_op_batch_interval:
             self.write_ops()
 
     def close(self) -> None:
         """Process pending oneway requests and write all pending op messages, before the store flushes everything."""
-        self._end_oneway_requests()
+        waiting, self._oneway_ends, self._cold_ends = self._cold_ends + self._oneway_ends, [], []
+        self._end_each(waiting, is_last=True)
+        self._read_ahead.close()
         self.write_ops()
 
     # -- ending transactions
@@ -190,15 +201,26 @@ class Transactions:
         """Call :meth:`end` in the next turn of the event loop, after requests that need an answer; log its errors."""
         if not self._oneway_ends:
             self._call_soon(self._end_oneway_requests)
-        self._oneway_ends.append((header, address))
+        self._oneway_ends.append(EndRequest(header, address))
 
     def _end_oneway_requests(self) -> None:
         waiting, self._oneway_ends = self._oneway_ends, []
+        self._end_each(waiting)
+
+    def _end_each(self, waiting: Sequence[EndRequest], *, is_last: bool = False) -> None:
+        """Process oneway requests; those that would wait for the disk are processed in a later tick.
+
+        :param is_last: wait for the disk, because there is no later tick.
+        """
         if not waiting:
             return
-        for header, address in waiting:
+        for one in waiting:
+            header, address = one.header, one.address
             try:
-                self.end(header, address)
+                if is_last or header.commit_or_rollback == UNKNOWN or self._cache.find(header) is not None:
+                    self.end(header, address)
+                elif self._read_ahead.read(one, partial(self._end_loaded, one)) is None:
+                    self._cold_ends.append(one)
             except RocketMQError as e:
                 _log.info("the end of transaction %s by producer %s is refused: %s", header.msg_id, address, e)
             except Exception:  # noqa: BLE001 - one request that fails must not affect the others
@@ -209,17 +231,39 @@ class Transactions:
             _log.warning("%d transactions have ended but are not in the log yet: %s", len(waiting), e)
 
     def end_when_loaded(self, header: EndTransaction, address: str) -> Reply | Hold | None:
-        """As :meth:`end`, but return the answer, or a hold until the half message is in memory."""
+        """As :meth:`end`, but return the answer, or a hold until what it reads is in memory."""
         if header.commit_or_rollback == UNKNOWN:
             return Reply() if self.end(header, address) else None
+        one = EndRequest(header, address)
 
         def end(residency: Residency | None) -> Reply:
-            self._store.checks.entries(names.HALF_TOPIC, QUEUE, header.tran_state_table_offset, 1, residency)
-            self._store.checks.messages([header.commit_log_offset], residency)
-            self.end(header, address)
+            self._end_loaded(one, residency)
             return Reply()
 
         return answer_when_loaded(end, self._store.new_residency())
+
+    def _end_loaded(self, one: EndRequest, residency: Residency | None) -> bool:
+        """Process a request as :meth:`end`, if what it reads is in memory.
+
+        :raises NotInMemory: only with ``residency``; nothing was changed.
+        """
+        header, offset = one.header, one.header.tran_state_table_offset
+        self._store.checks.entries(names.HALF_TOPIC, QUEUE, offset, 1, residency)
+        self._store.checks.messages([header.commit_log_offset], residency)
+        if residency is not None and (offset < self.table.since or self.table.may_be_forgotten(offset)):
+            one.check_lookups(self._looked_up(header), self._look_up, residency)
+        return self.end(header, one.address)
+
+    def _looked_up(self, header: EndTransaction) -> tuple[Sequence[str], str]:
+        """Return the topics and the unique key that :meth:`end` looks up in the index for an old half message."""
+        try:
+            half = self._half(header)
+        except BrokerError:
+            return (), ""  # which is how the request is refused next
+        topics = [names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC]
+        with suppress(BrokerError):  # without a real topic, no messages of it are looked up
+            topics.append(self._real(half).topic)
+        return topics, _uniq_key(half) or ""
 
     def end_all_when_loaded(
         self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str
@@ -430,10 +474,13 @@ class Transactions:
 
     def _copies(self, topic: str, key: str) -> list[int]:
         """Return the queue offsets of a topic's messages with a unique key, found by the index."""
-        found = self._store.query(topic, key, _MOST_COPIES, 0, self._store.now()).body
+        found = self._look_up(topic, key).run(None).body
         stored = (read_stored(found[at : at + size]) for at, size in record_sizes(found))
         same = (one for one in stored if one.topic == topic)
         return [one.head.queue_offset for one in same if _uniq_key(one) == key]
+
+    def _look_up(self, topic: str, key: str) -> KeyQuery:
+        return self._store.key_query(topic, key, _MOST_COPIES, 0, self._store.now())
 
     def _deliver(self, half: CachedHalfMessage | StoredRecord) -> None:
         """Append the real message of a committed half message."""

@@ -1,7 +1,8 @@
 """A search in one index file: follows the links between the entries of a slot, from the newest to the oldest.
 
 It begins on the event loop. From the first entry on that is not in memory, a thread continues it, and likewise after
-many entries: a key that very many messages have makes a chain of any length.
+many entries: a key that very many messages have makes a chain of any length. The thread pauses between short slices of
+such a chain. Otherwise the event loop would wait for Python's lock again and again, for 5 ms each time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from struct import Struct
+from time import sleep
 from typing import NamedTuple
 
 from rocketmq_py.store.fs.filesystem import File, FileSystem
@@ -19,6 +21,10 @@ _BLOCK = 64 * 1024
 """Number of bytes that the thread reads at once; entries of one time are near each other."""
 _MOST_ON_LOOP = 1_000
 """Maximum number of entries that are read on the event loop; more are read in a thread."""
+_SLICE = 1_000
+"""Maximum number of entries that the thread reads between two pauses; it takes about half a millisecond."""
+_PAUSE = 0.000_5
+"""Seconds of a pause."""
 
 
 class Wanted(NamedTuple):
@@ -72,7 +78,8 @@ class Chain:
         :param read: returns the entry at a position of the file.
         """
         while not self.is_done:
-            self._take(read(self._entries_at + self._number * ENTRY_SIZE))
+            at = self._entries_at + self._number * ENTRY_SIZE
+            self._take(read(at), at, 1)
 
     def follow_resident(self, read: Callable[[int], bytes], file: File, hot_from: int) -> None:
         """As :meth:`follow`, as long as entries are in memory; at most some thousand.
@@ -88,17 +95,28 @@ class Chain:
                 if not file.is_resident(at, ENTRY_SIZE):
                     return
                 page = at >> 12 if (at + ENTRY_SIZE - 1) >> 12 == at >> 12 else -1
-            self._take(read(at))
+            self._take(read(at), at, 1)
 
-    def _take(self, entry: bytes) -> None:
-        value, physical, seconds, previous = _ENTRY.unpack(entry)
-        time = self._begin_timestamp + seconds * 1000
-        if value == self._key_hash and self._begin <= time <= self._end:
-            self.found.append(physical)
-        # Entries point to older ones only; anything else is damage and could cause an endless loop.
-        if seconds < 0 or time < self._begin or previous >= self._number:
-            previous = 0
-        self._number = previous
+    def _take(self, data: bytes, start: int, most: int) -> int:
+        """Take the next entries as long as they are in ``data``; return how many these are.
+
+        :param data: a part of the file that has the next entry.
+        :param start: its position in the file.
+        :param most: maximum number of entries.
+        """
+        number, found, limit, key_hash = self._number, self.found, self._limit, self._key_hash
+        begin, end, begin_timestamp = self._begin, self._end, self._begin_timestamp
+        base, count = self._entries_at - start, 0
+        while count < most and number > 0 and len(found) < limit and (at := base + number * ENTRY_SIZE) >= 0:
+            value, physical, seconds, previous = _ENTRY.unpack_from(data, at)
+            time = begin_timestamp + seconds * 1000
+            if value == key_hash and begin <= time <= end:
+                found.append(physical)
+            # Entries point to older ones only; anything else is damage and could cause an endless loop.
+            number = 0 if seconds < 0 or time < begin or previous >= number else previous
+            count += 1
+        self._number = number
+        return count
 
     def load(self, fs: FileSystem) -> None:
         """Read the rest of the chain. Called in a thread; the file may have been removed.
@@ -111,9 +129,17 @@ class Chain:
             self._number = 0
             return
         try:
-            self.follow(_Blocks(fs, file).entry)
+            self._follow_blocks(_Blocks(fs, file))
         finally:
             file.close()
+
+    def _follow_blocks(self, blocks: _Blocks) -> None:
+        left = _SLICE
+        while not self.is_done:
+            left -= self._take(*blocks.with_entry(self._entries_at + self._number * ENTRY_SIZE), left)
+            if not left:
+                sleep(_PAUSE)
+                left = _SLICE
 
 
 class _Blocks:
@@ -124,13 +150,12 @@ class _Blocks:
         self._file = file
         self._start, self._data = 0, b""
 
-    def entry(self, at: int) -> bytes:
-        offset = at - self._start
-        if not 0 <= offset <= len(self._data) - ENTRY_SIZE:
+    def with_entry(self, at: int) -> tuple[bytes, int]:
+        """Return a block that has the entry at a position, and the block's own position."""
+        if not 0 <= at - self._start <= len(self._data) - ENTRY_SIZE:
             # Older entries, which are read next, are before this one.
             self._start = max(0, at + ENTRY_SIZE - _BLOCK)
             length = at + ENTRY_SIZE - self._start
             self._fs.load(self._file.path, self._start, length)
             self._data = self._file.read(self._start, length)
-            offset = at - self._start
-        return self._data[offset : offset + ENTRY_SIZE]
+        return self._data, self._start

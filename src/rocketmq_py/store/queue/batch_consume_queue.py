@@ -64,8 +64,8 @@ class _Units(ConsumeQueue):
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         return self.unit(offset)[:3] if self.min_offset <= offset < self.max_offset else None
 
-    def skip_blanks(self, offset: int, end: int) -> int:
-        del end
+    def skip_blanks(self, offset: int, end: int, residency: Residency | None = None) -> int:
+        del end, residency
         return offset  # units are never blank
 
     def units(self, number: int, count: int) -> Iterator[BatchUnit]:
@@ -220,8 +220,8 @@ class BatchConsumeQueue(ConsumeQueue):
         is_empty = units.min_offset == units.max_offset
         self.min_offset = self.max_offset if is_empty else units.unit(units.min_offset).base
 
-    def raise_minimum(self, physical_start: int) -> None:
-        self._units.raise_minimum(physical_start)
+    def raise_minimum(self, physical_start: int, residency: Residency | None = None) -> None:
+        self._units.raise_minimum(physical_start, residency)
         self._take_minimum()
 
     def remove_expired_files(self) -> None:

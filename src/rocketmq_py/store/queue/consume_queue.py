@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from pathlib import Path
 from struct import Struct
@@ -251,6 +251,21 @@ class ConsumeQueue:
                 residency.need(file, number * self.width, (stop - offset) * self.width)
             offset = stop
 
+    def _check(self, offset: int, count: int, residency: Residency | None) -> None:
+        if residency is not None:
+            self.needs(offset, count, residency)
+            residency.check()
+
+    def on_disk(self, files: OpenFiles) -> ConsumeQueue:
+        """Return a queue with the entries that the files of this one have now. Another thread may read it.
+
+        :param files: opens the files for the returned queue.
+        """
+        copy = type(self)(self.topic, self.queue_id, self._root, files)
+        copy._starts = list(self._starts)  # noqa: SLF001 - of its own class
+        copy.min_offset, copy.max_offset, copy.tail_start = self.min_offset, self.tail_start, self.tail_start
+        return copy
+
     def _read_file(self, offset: int, count: int) -> bytes:
         number = offset % self._per_file
         if self._head and offset - number == self._head_start and (number + count) * self.width <= len(self._head):
@@ -420,15 +435,30 @@ class ConsumeQueue:
         rest = self._head[(offset - self._head_start) * self.width :]
         return self._is_head_all and self._starts[-1] == self._head_start and rest == bytes(len(rest))
 
-    def raise_minimum(self, physical_start: int) -> None:
-        """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later."""
-        first = self.entry(self.min_offset)
-        if first is None or first[0] < physical_start or first[1] == BLANK_SIZE:
-            self.min_offset = first_from(self.entry, self.skip_blanks, self.min_offset, self.max_offset, physical_start)
+    def raise_minimum(self, physical_start: int, residency: Residency | None = None) -> None:
+        """Move the minimum offset to the first entry whose message is at ``physical_start`` of the log or later.
 
-    def skip_blanks(self, offset: int, end: int) -> int:
-        """First offset from ``offset`` on whose entry is not blank, at most ``end``."""
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``; the minimum has not changed then.
+        """
+
+        def entry(offset: int) -> Entry | None:
+            self._check(offset, 1, residency)
+            return self.entry(offset)
+
+        first = entry(self.min_offset)
+        if first is None or first[0] < physical_start or first[1] == BLANK_SIZE:
+            skip_blanks = partial(self.skip_blanks, residency=residency)
+            self.min_offset = first_from(entry, skip_blanks, self.min_offset, self.max_offset, physical_start)
+
+    def skip_blanks(self, offset: int, end: int, residency: Residency | None = None) -> int:
+        """First offset from ``offset`` on whose entry is not blank, at most ``end``.
+
+        :param residency: if given, do not wait for the disk.
+        :raises NotInMemory: only with ``residency``.
+        """
         while offset < end:
+            self._check(offset, min(_AT_ONCE, end - offset), residency)
             raw = self.read(offset, min(_AT_ONCE, end - offset))
             count = len(raw) // ENTRY
             if not count or raw != _BLANK * count:

@@ -470,6 +470,7 @@ class Reader:
         if residency is None:
             return entries
         begin, hot_from, seen = self._log.min_offset, self._log.hot_from, list[E]()
+        starts, sizes = list[int](), list[int]()
         most, most_bytes = min(max_count, _CHECKED), min(limit, self._config.max_transfer_bytes_on_message_in_memory)
         if message_filter is not None:  # which may reject any number of records
             most, most_bytes = _CHECKED, _CHECKED_BYTES
@@ -480,10 +481,12 @@ class Reader:
                 rest = entries
                 break
             if entry[0] >= begin and (accepts is None or accepts(entry[2])):
-                self._log.needs(entry[0], entry[1], residency)
+                starts.append(entry[0])
+                sizes.append(entry[1])
                 most, most_bytes = most - 1, most_bytes - entry[1]
             if most <= 0 or most_bytes <= 0:
                 break
+        self._log.needs_all(starts, sizes, residency)
         residency.check()
         return chain(seen, rest)
 

@@ -11,11 +11,21 @@ import pytest
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransactions
+from rocketmq_py.wire.command import ONEWAY_FLAG, Command
 from tests.unit.broker import cold
 from tests.unit.broker.cold import cold_broker, thread
 from tests.unit.broker.harness import Client, InProcess
 from tests.unit.broker.requests import send
-from tests.unit.broker.transaction.transacting import COMMIT, HALF, ROUND, Transaction, count, producer_of, questions
+from tests.unit.broker.transaction.transacting import (
+    COMMIT,
+    HALF,
+    ROLLBACK,
+    ROUND,
+    Transaction,
+    count,
+    producer_of,
+    questions,
+)  # fmt: skip
 
 HALVES = 20
 READER = "half-read"
@@ -72,6 +82,96 @@ def test_a_disk_that_fails_is_an_error_answer_and_leaves_the_transaction_open(tm
         fs.failing, fs.resident = set(), None
         assert one.ended(COMMIT) == (0, None)
         assert count(running, "t", 2) == 1
+
+
+# -- transactions that checks have asked about before the restart: the index shows what became of them
+
+ENDS = "end-read"
+
+
+def fill_checked(running: InProcess) -> None:
+    """Half messages, a copy of each by a check, and larger messages of another topic behind them."""
+    fill(running)
+    producer_of(running)
+    running.now += ROUND
+    for _ in range(10):
+        running.services.tick_store()
+    assert count(running, HALF) == 2 * HALVES
+    for _ in range(HALVES):
+        assert running.connect().ask(Code.SEND_MESSAGE_V2, send("other"), bytes(700)).code == 0
+
+
+def end_oneway(running: InProcess, one: Transaction, outcome: int) -> None:
+    one.client.read([Command(Code.END_TRANSACTION, flag=ONEWAY_FLAG, ext=one.header(outcome).to_ext())])
+    running.run_callbacks()
+
+
+def load(running: InProcess) -> None:
+    """Let the thread load until nothing waits for it."""
+    while thread(running, ENDS).work:
+        thread(running, ENDS).finish()
+        running.services.tick_store()
+
+
+def test_look_ups_of_an_old_half_message_read_nothing_cold(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill_checked) as (running, fs):
+        one = transactions(running)[7]
+        assert running.services.transactions.table.since > 7
+        fs.chill()
+        for _ in range(2):
+            assert asyncio.run(cold.answer(one.client, Code.END_TRANSACTION, one.header(COMMIT))).code == 0
+        assert fs.cold_reads == []
+        assert count(running, "t", 2) == 1
+
+
+def test_a_oneway_end_waits_for_its_look_ups(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill_checked, by_hand=[ENDS]) as (running, fs):
+        first, second, third = transactions(running)[6:9]
+        fs.chill()
+        for one, outcome in ((first, COMMIT), (first, COMMIT), (second, ROLLBACK), (third, COMMIT)):
+            end_oneway(running, one, outcome)
+        assert count(running, "t", 2) == 0
+        load(running)
+        assert fs.cold_reads == []
+        assert count(running, "t", 2) == 2
+        fs.resident = None
+        assert [one.ended(ROLLBACK)[0] for one in (first, second, third)] == [1, 0, 1]
+
+
+def test_a_oneway_end_in_memory_needs_no_thread(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill_checked, by_hand=[ENDS]) as (running, fs):
+        fs.resident = None
+        end_oneway(running, transactions(running)[7], COMMIT)
+        assert thread(running, ENDS).work == []
+        assert count(running, "t", 2) == 1
+
+
+def test_a_oneway_end_is_tried_again_when_the_disk_has_failed(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill_checked, by_hand=[ENDS]) as (running, fs):
+        one = transactions(running)[7]
+        fs.chill()
+        fs.failing = {"load"}
+        end_oneway(running, one, COMMIT)
+        for _ in range(3):
+            thread(running, ENDS).finish()
+            running.services.tick_store()
+        assert count(running, "t", 2) == 0
+        fs.failing = set()
+        load(running)
+        assert count(running, "t", 2) == 1
+
+
+def test_a_oneway_end_that_waits_is_not_lost_at_shutdown(tmp_path: Path) -> None:
+    with cold_broker(tmp_path, fill_checked, by_hand=[ENDS]) as (running, fs):
+        one = transactions(running)[7]
+        fs.chill()
+        end_oneway(running, one, COMMIT)
+        assert thread(running, ENDS).work
+        running.services.transactions.close()
+        assert count(running, "t", 2) == 1
+
+
+# -- checks
 
 
 def asked(running: InProcess, producer: Client) -> list[str]:

@@ -18,7 +18,7 @@ from rocketmq_py.wire.record import decode_records
 from tests.accelerated import accelerator, needs_accelerator
 from tests.examples import examples
 from tests.unit.store.helpers import NOW, SMALL, Stores, fill, numbers, read_queue, record
-from tests.unit.store.memoryfs import MemoryFileSystem
+from tests.unit.store.memoryfs import MemoryFile, MemoryFileSystem
 
 WIDE = StoreConfig(
     mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=40_000, max_hash_slot_num=97,
@@ -609,6 +609,26 @@ def test_the_accelerator_reads_old_records_and_checks_that_they_fit(stores, monk
         needs = needed(lambda residency, most=most: made._gathered(queue, 5, raw, most, None, False, residency))
         assert needs == [("log", 10 * size, (2 * count - 1) * size)]
     assert made._gathered(queue, 6, raw, 4 * size, None, False, None) is None, "of other offsets"
+
+
+def test_a_read_with_a_filter_asks_once_for_each_block(stores, monkeypatch):
+    """A question for each record takes longer than the rest of the read."""
+    store, size = alike(stores, 200)
+    store.close()
+    store = stores.open(WIDE)
+    queue, asked = store._queues.by_key["T", 0], []
+    is_resident = MemoryFile.is_resident
+
+    def counted(self, position, length):
+        asked.extend([position] if "commitlog" in self.path.parts else [])
+        return is_resident(self, position, length)
+
+    monkeypatch.setattr(MemoryFile, "is_resident", counted)
+    found = reader_of(store).get(queue, 0, 64, None, None, lambda record: b"1|" in record, residency=Residency())
+    assert found.count == 32
+    last = 2 * 200 * size
+    assert asked
+    assert len(asked) == len(set(asked)) <= last // (1 << 14) + 1
 
 
 def test_adjacent_records_are_one_part(stores):
