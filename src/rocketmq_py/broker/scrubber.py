@@ -138,6 +138,9 @@ class Scrubber:
     async def _check_queues(self, scrub: Scrub) -> None:
         await self._load(scrub.entries())
         await self._slices.run(scrub.queues())
+        while entries := scrub.entries():
+            await self._load(entries)
+            await self._slices.run(scrub.queues())
 
     async def _heal(self, scrub: Scrub, gap: Gap) -> None:
         """Fill a damaged part of the log with the records of replicas, from its begin on, as far as they have them."""

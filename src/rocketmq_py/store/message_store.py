@@ -485,7 +485,7 @@ class MessageStore:
                 self._commit_pending()
             return self._whole_end()
 
-        return Scrub(self._commit_log, whole_end, find_queue, self._reader.repair, self._flusher)
+        return Scrub(self._commit_log, whole_end, find_queue, self._queues.of_topic, self._reader.repair, self._flusher)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

@@ -10,7 +10,7 @@ the rest is truncated. The rules are those of CommitLog.recoverNormally and reco
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 
@@ -81,6 +81,9 @@ class Recovery:
             self._ends = self._ends_file.load()
             # Whoever writes this checkpoint writes the ends as well.
             self._ends_lost = not self._ends_file.is_known
+        elif self._checkpoint.is_damaged:
+            self._ends_file.load()  # its ends may be old, if another program has written since
+            self._ends_lost = self._ends_file.is_known
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
         begin = (
             self._begin_clean(torn_anywhere=torn_anywhere)
@@ -210,9 +213,15 @@ class Recovery:
 
     def _compare_queues(self, end: int) -> int:
         """Compare all queues with the log before ``end``; return where the newest message of the intact ones ends."""
-        _log.warning("the ends of the consume queues are lost: all queues are compared with the commit log")
-        self._queues.compare(self._records_before(end))
+        what = "the ends of the consume queues are lost" if self._checkpoint.end >= 0 else "the checkpoint is damaged"
+        _log.warning("%s: all queues are compared with the commit log", what)
+        self._queues.compare(self._noting_times(self._records_before(end)))
         return self._queues.newest_end()
+
+    def _noting_times(self, records: Iterable[Found]) -> Iterator[Found]:
+        for found in records:
+            self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
+            yield found
 
     def _confirmed_file(self) -> int:
         """Start of the newest file whose first record is not newer than the checkpoint's timestamps."""

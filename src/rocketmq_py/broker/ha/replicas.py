@@ -10,8 +10,9 @@ from rocketmq_py.errors import BrokerError, RocketMQError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.pull import ViewMessage
 from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.store.log.pieces import Piece, is_same
+from rocketmq_py.store.log.pieces import Piece, is_same, mends_head
 from rocketmq_py.store.read.scrub import Gap, Scrub
+from rocketmq_py.store.read.strays import Place
 from rocketmq_py.wire.command import Command
 
 _log = logging.getLogger(__name__)
@@ -63,6 +64,8 @@ class Replicas:
         return [address for address in dict.fromkeys(known) if address and address != self._address]
 
     async def _from(self, address: str, scrub: Scrub, gap: Gap, at: int) -> list[Piece]:
+        if gap.head is not None:
+            return await self._with_head(address, scrub, gap, gap.head)
         before, after = [await self._near(address, scrub, place) for place in (gap.before, gap.after)]
         near = [(piece, own) for piece, own in (before, after) if piece is not None]
         other = next((piece for piece, own in near if not is_same(piece, own)), None)
@@ -81,6 +84,12 @@ class Replicas:
             pieces.append(piece)
             at = piece.end
         return pieces
+
+    async def _with_head(self, address: str, scrub: Scrub, gap: Gap, head: Place) -> list[Piece]:
+        """Return the record of a gap as a replica has it, if it differs from the own one in the head only."""
+        own = scrub.own((gap.begin, gap.end - gap.begin))
+        piece = scrub.piece(gap.begin, gap.end, await self._read(address, gap.begin))
+        return [piece] if own is not None and piece is not None and mends_head(piece, own, *head) else []
 
     async def _near(self, address: str, scrub: Scrub, place: tuple[int, int]) -> tuple[Piece | None, bytes]:
         """Return a whole record of this log near a gap, and what a replica has there; None if nothing."""

@@ -20,6 +20,8 @@ _SIZE = 4096
 _END_AT = _SIZE - _END.size
 _SAFETY_MS = 3000
 """Tolerance for store timestamps that are not in the order of the log; the same as Java's."""
+_LATEST = 1 << 43
+"""No store timestamp is later: the year 2248."""
 
 
 class Checkpoint:
@@ -37,6 +39,12 @@ class Checkpoint:
         self.master_flushed_offset, self.confirm_physical_offset = fields[3:]
         end, checksum = _END.unpack_from(data, _END_AT)
         self.end = end if checksum == _checksum(data[: _FIELDS.size], end) and self.physic_msg_timestamp else -1
+
+    @property
+    def is_damaged(self) -> bool:
+        """True if no broker with messages can have written the timestamps, ours or Java's."""
+        times = self.physic_msg_timestamp, self.logics_msg_timestamp, self.index_msg_timestamp
+        return self.physic_msg_timestamp == 0 or not all(0 <= time < _LATEST for time in times)
 
     @property
     def safe_timestamp(self) -> int:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Damage, Found, parse_record
-from rocketmq_py.wire.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE
+from rocketmq_py.wire.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE, QUEUE_ID_AT, QUEUE_OFFSET_AT
 
 
 class Piece(NamedTuple):
@@ -60,3 +60,15 @@ def is_same(piece: Piece, own: bytes) -> bool:
         return False
     checked = -len(piece.found.properties) or None
     return piece.data[:checked] == own[:checked]
+
+
+def mends_head(piece: Piece, own: bytes, queue_id: int, queue_offset: int) -> bool:
+    """Return whether a record of a replica has this place, and differs from that of this log in its place at most."""
+    found = piece.found
+    if found is None or (found.queue_id, found.queue_offset) != (queue_id, queue_offset):
+        return False
+    return _without_place(piece.data) == _without_place(own)
+
+
+def _without_place(record: bytes) -> tuple[bytes, bytes, bytes]:
+    return record[:QUEUE_ID_AT], record[QUEUE_ID_AT + 4 : QUEUE_OFFSET_AT], record[QUEUE_OFFSET_AT + 8 :]

@@ -160,6 +160,19 @@ class BatchConsumeQueue(ConsumeQueue):
                 return
             number += len(found)
 
+    @property
+    def units_range(self) -> tuple[int, int]:
+        """Number of the first unit, and the number after the last one."""
+        return self._units.min_offset, self._units.max_offset
+
+    def unit_at(self, number: int) -> BatchUnit | None:
+        """Unit with a number; None if its file is missing."""
+        return next(self._units.units(number, 1), None)
+
+    def replace_unit(self, number: int, unit: BatchUnit) -> None:
+        """Replace a damaged unit by the original one; the file's checksum, of the original units, stays valid."""
+        self._units.replace_raw(number, self._units.layout.pack(*unit, _NOT_COMPACTED, 0))
+
     def _number_of(self, offset: int) -> int:
         """Number of the first unit that ends after ``offset``."""
         units = self._units

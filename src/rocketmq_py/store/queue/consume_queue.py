@@ -214,12 +214,16 @@ class ConsumeQueue:
 
     def replace_entry(self, offset: int, physical: int, size: int, tags_code: int) -> None:
         """Replace a damaged entry by the original one; the file's checksum, of the original entries, stays valid."""
-        entry, first = _ENTRY.pack(physical, size, tags_code), self.tail_start
+        self.replace_raw(offset, _ENTRY.pack(physical, size, tags_code))
+
+    def replace_raw(self, offset: int, entry: bytes) -> None:
+        """Replace the bytes of the entry at an offset."""
+        first, width = self.tail_start, self.width
         if offset >= first:
-            self.tail[(offset - first) * ENTRY : (offset - first + 1) * ENTRY] = entry
+            self.tail[(offset - first) * width : (offset - first + 1) * width] = entry
             return
         number = offset % self._per_file
-        self._files.write(self._path(offset - number), number * ENTRY, entry)
+        self._files.write(self._path(offset - number), number * width, entry)
 
     # -- reading
 

@@ -15,7 +15,9 @@ from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import Buffer
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import Found, LogScan
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.read.unit_check import unit_of
 from rocketmq_py.wire.record import MAGIC_V1, MAGIC_V2, MIN_SIZE
 
 _log = logging.getLogger(__name__)
@@ -120,6 +122,18 @@ class EntryRepair:
             found.queue_offset, queue.queue_id, queue.topic,
         )  # fmt: skip
 
+    def units_of(self, found: Sequence[Found]) -> list[BatchUnit]:
+        """Return the units that records have in their batch consume queue."""
+        return [unit_of(record, self._delays) for record in found]
+
+    def rewrite_unit(self, queue: BatchConsumeQueue, number: int, unit: BatchUnit) -> None:
+        """Rewrite the wrong unit of a record and log it."""
+        queue.replace_unit(number, unit)
+        _log.warning(
+            "the batch consume queue unit of offset %d of queue %d of topic %s was wrong: rebuilt from the commit log",
+            unit.base, queue.queue_id, queue.topic,
+        )  # fmt: skip
+
     def _remember(self, key: tuple[str, int, int]) -> None:
         self._known[key] = None
         if len(self._known) > _MOST_KNOWN:
@@ -134,10 +148,22 @@ class EntryRepair:
         scan.until = min(self._log.end, start + _MOST_SCANNED)
         for found in scan:
             if found.queue_id == queue.queue_id and found.topic == queue.topic and found.queue_offset >= offset:
-                return found if found.queue_offset == offset else None
-        if scan.end < scan.until:
-            self.suspects.append(Suspect(start, scan.end))
+                if found.queue_offset == offset:
+                    return found
+                break
+        else:
+            if scan.end < scan.until:
+                self.suspects.append(Suspect(start, scan.end))
+                return None
+        self._suspect_head(queue, offset)
         return None
+
+    def _suspect_head(self, queue: ConsumeQueue, offset: int) -> None:
+        """Note the record to which an entry points as damaged, if only its queue id and queue offset can be wrong."""
+        at, size, _ = queue.entry(offset) or (0, 0, 0)
+        record = self._log.read(at, size)
+        if record is not None and len(record) >= MIN_SIZE and _HEAD.unpack_from(record)[:2] == (size, queue.magic):
+            self.suspects.append(Suspect(at, at))
 
     def _end_before(self, queue: ConsumeQueue, offset: int) -> int | None:
         """Return the log offset after the last record before ``offset`` that has a correct entry.

@@ -2,7 +2,8 @@
 
 The log is checked in parts. For each part the caller loads the bytes into memory in a thread
 (:meth:`Scrub.begin`), runs :meth:`Scrub.records` in slices, loads the entries (:meth:`Scrub.entries`) and runs
-:meth:`Scrub.queues` in slices. Nothing here waits for a disk.
+:meth:`Scrub.queues` in slices; the last two again while :meth:`Scrub.entries` returns something. Nothing here waits for
+a disk.
 
 The caller may fill the damaged parts (:meth:`Scrub.take_gaps`) with what a replica has (:meth:`Scrub.fill`).
 """
@@ -21,8 +22,11 @@ from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.pieces import Piece, blank_piece, has_room, parse_piece
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.read.record_check import EntryRepair, Suspect, fits
+from rocketmq_py.store.read.strays import Place, place_of
+from rocketmq_py.store.read.unit_check import wrong_units
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
 
 _log = logging.getLogger(__name__)
@@ -33,6 +37,9 @@ _READ_BEYOND = 1024 * 1024
 """A search for the next whole record reads as far behind a part."""
 _RECORDS_A_STEP = 32
 _MOST_KNOWN = 10_000
+_MOST_STRAYS = 64
+"""Maximum number of records in a part that are searched in all queues of their topic: more belong to a topic that was
+created again."""
 
 FindQueue = Callable[[str, int], ConsumeQueue | None]
 
@@ -51,13 +58,15 @@ class Counts(NamedTuple):
 class Gap(NamedTuple):
     """A damaged part of the log, and offset and size of whole records near it.
 
-    The size is 0 where nothing is known to be whole.
+    The size is 0 where nothing is known to be whole. If only the queue id or queue offset of one record is damaged,
+    ``head`` has the place that its consume queue entry has.
     """
 
     begin: int
     end: int
     before: tuple[int, int]
     after: tuple[int, int]
+    head: Place | None = None
 
 
 NOTHING = (0, 0)
@@ -69,19 +78,22 @@ class Scrub:
     :param whole_end: returns the offset after the last complete record that is written.
     :param find_queue: returns the consume queue of a topic and queue id, with all entries that can be read; None if
         there is none.
+    :param queues_of: returns all consume queues of a topic.
     :param repair: rewrites wrong entries, and knows where reads have met damage.
     :param flusher: syncs what :meth:`fill` writes.
     :param known: begins of damages that were logged.
     """
 
     def __init__(
-        self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, repair: EntryRepair,
-        flusher: Flusher, known: dict[int, None] | None = None,
+        self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue,
+        queues_of: Callable[[str], Sequence[ConsumeQueue]], repair: EntryRepair, flusher: Flusher,
+        known: dict[int, None] | None = None,
     ) -> None:  # fmt: skip
         self._log = log
         self._flusher = flusher
         self._whole_end = whole_end
         self._find_queue = find_queue
+        self._queues_of = queues_of
         self._repair = repair
         self._begin = self._end = 0
         self._part_bytes = PART_BYTES
@@ -90,6 +102,12 @@ class Scrub:
         self._known: dict[int, None] = {} if known is None else known
         """Begins of damages that were logged, oldest first."""
         self._found: defaultdict[tuple[str, int], list[Found]] = defaultdict(list)
+        self._strays: list[tuple[Found, Residency]] = []
+        """Records that are not where their heads say."""
+        self._batches: list[tuple[list[Found], Residency]] = []
+        """Records of each batch consume queue."""
+        self._wanted: list[Loadable] = []
+        """What the search for those needs next."""
         self._whole = NOTHING
         """Offset and size of the record checked last."""
         self._gaps: list[Gap] = []
@@ -126,6 +144,8 @@ class Scrub:
     def records(self) -> Iterator[None]:
         """Check the records of the part, in short steps."""
         self._found.clear()
+        self._strays.clear()
+        self._batches.clear()
         log, self.position = self._log, self._begin
         start = self._begin - self._begin % log.file_size
         goes_on = start in log.starts  # False if the file was removed while its bytes were loaded
@@ -148,7 +168,7 @@ class Scrub:
         self._will_check(found)
 
     def _will_check(self, found: Found) -> None:
-        if dispatch_fields.has_entry(found.sys_flag) and not dispatch_fields.is_inner_batch(found.sys_flag):
+        if dispatch_fields.has_entry(found.sys_flag):
             self._found[found.topic, found.queue_id].append(found)
 
     def _ended(self, at: int, reason: str | None) -> bool:
@@ -188,14 +208,17 @@ class Scrub:
     def _report(self, end: int) -> None:
         begin, self._damaged_from = self._damaged_from, None
         assert begin is not None
-        self._gaps.append(Gap(begin, end, self._whole, self._record_at(end)))
-        if begin in self._known:
+        self._add_gap(Gap(begin, end, self._whole, self._record_at(end)), self._reason)
+
+    def _add_gap(self, gap: Gap, reason: str) -> None:
+        self._gaps.append(gap)
+        if gap.begin in self._known:
             return
-        self._known[begin] = None
+        self._known[gap.begin] = None
         if len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         self.counts = self.counts._replace(damages=self.counts.damages + 1)
-        _log.warning("the commit log is damaged from %d to %d: %s", begin, end, self._reason)
+        _log.warning("the commit log is damaged from %d to %d: %s", gap.begin, gap.end, reason)
 
     def _record_at(self, offset: int) -> tuple[int, int]:
         data = self._log.read(offset, SIZE_MAGIC.size)
@@ -221,7 +244,9 @@ class Scrub:
 
     def at(self, offset: int) -> Self:
         """Return a check of the log from an offset on, at which a record begins. It logs no damage again."""
-        other = type(self)(self._log, self._whole_end, self._find_queue, self._repair, self._flusher, self._known)
+        other = type(self)(
+            self._log, self._whole_end, self._find_queue, self._queues_of, self._repair, self._flusher, self._known
+        )  # fmt: skip
         other.position = offset
         return other
 
@@ -271,38 +296,98 @@ class Scrub:
     # -- consume queues
 
     def entries(self) -> list[Loadable]:
-        """Return the parts of consume queue files that are not in memory and that :meth:`queues` needs."""
+        """Return the parts of consume queue files that are not in memory and that :meth:`queues` needs next."""
+        wanted, self._wanted = self._wanted, []
         residency = Residency()
         for (topic, queue_id), found in self._found.items():
             queue = self._find_queue(topic, queue_id)
             if queue is not None:
-                first, last = found[0].queue_offset, found[-1].queue_offset
-                queue.needs(first, last - first + 1, residency)
+                for first, end in _runs(found):
+                    queue.needs(max(first, queue.min_offset), end - first, residency)
         try:
             residency.check()
         except NotInMemory as missing:
-            return list(missing.parts)
-        return []
+            wanted += missing.parts
+        return wanted
 
     def queues(self) -> Iterator[None]:
         """Check the consume queue entries of the part's records, in short steps; rewrite those that are wrong."""
-        for (topic, queue_id), found in self._found.items():
+        checked = list(self._found.items())
+        self._found.clear()
+        for (topic, queue_id), found in checked:
             queue = self._find_queue(topic, queue_id)
-            for number, record in enumerate(found if queue is not None else ()):
-                assert queue is not None
-                self._check_entry(queue, record)
+            if isinstance(queue, BatchConsumeQueue):
+                self._batches.append((found, Residency()))
+                continue
+            for number, record in enumerate(found):
+                if self._is_stray(queue, record) and len(self._strays) < _MOST_STRAYS:
+                    self._strays.append((record, Residency()))
                 if number % _RECORDS_A_STEP == 0:
                     yield
+        strays, self._strays = self._strays, []
+        for record, residency in strays:
+            yield from self._look_for(record, residency)
+        batches, self._batches = self._batches, []
+        for records, residency in batches:
+            yield from self._check_units(records, residency)
 
-    def _check_entry(self, queue: ConsumeQueue, found: Found) -> None:
+    def _is_stray(self, queue: ConsumeQueue | None, found: Found) -> bool:
+        """Check the entry of a record, and rewrite it if it is wrong; return True if the offset is another record's."""
         offset = found.queue_offset
-        if queue.is_batched or not queue.min_offset <= offset < queue.max_offset:
-            return
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
+            return True
         entry = queue.entry(offset)
         if entry is None or entry[:2] == (found.physical_offset, found.size):
-            return
+            return False
         record = self._log.read(entry[0], entry[1])
         if record is not None and fits(record, queue, offset):
-            return  # the topic was created again: this offset was given to a later record, too
+            return True  # or the topic was created again: this offset was given to a later record, too
         self._repair.rewrite(queue, found)
         self.counts = self.counts._replace(entries_rebuilt=self.counts.entries_rebuilt + 1)
+        return False
+
+    def _look_for(self, found: Found, residency: Residency) -> Iterator[None]:
+        """Look for the entry that points to a record, in short steps; if there is one, the record's head is damaged."""
+        ids = [queue.queue_id for queue in self._queues_of(found.topic)]
+        queues = [queue for queue in (self._find_queue(found.topic, queue_id) for queue_id in ids) if queue is not None]
+        try:
+            place = yield from place_of(queues, found, residency)
+        except NotInMemory as missing:
+            self._strays.append((found, residency))
+            self._wanted += missing.parts
+            return
+        if place is not None:
+            begin, end = found.physical_offset, found.physical_offset + found.size
+            reason = (
+                f"the record says queue {found.queue_id} offset {found.queue_offset} of topic {found.topic}, but the "
+                f"consume queue has it at queue {place.queue_id} offset {place.offset}; its body is whole"
+            )
+            self._add_gap(Gap(begin, end, NOTHING, NOTHING, place), reason)
+        yield
+
+    def _check_units(self, found: list[Found], residency: Residency) -> Iterator[None]:
+        """Check the units of records of a batch consume queue, in short steps; rewrite those that are wrong."""
+        queue = self._find_queue(found[0].topic, found[0].queue_id)
+        if not isinstance(queue, BatchConsumeQueue):
+            return  # its topic was deleted meanwhile
+        try:
+            wrong = yield from wrong_units(queue, self._repair.units_of(found), residency)
+        except NotInMemory as missing:
+            self._batches.append((found, residency))
+            self._wanted += missing.parts
+            return
+        for number, unit in wrong:
+            self._repair.rewrite_unit(queue, number, unit)
+            self.counts = self.counts._replace(entries_rebuilt=self.counts.entries_rebuilt + 1)
+            yield
+
+
+def _runs(found: Sequence[Found]) -> Iterator[tuple[int, int]]:
+    """Iterate over begin and end of each run of following offsets: a damaged offset must not make one of millions."""
+    first = end = found[0].queue_offset
+    for record in found:
+        if record.queue_offset != end:
+            yield first, end
+            first = end = record.queue_offset
+        end += 1
+    yield first, end

@@ -13,6 +13,7 @@ from rocketmq_py.broker.ha.replicas import Replicas
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ConnectError
 from rocketmq_py.store.read.scrub import NOTHING, Gap
+from rocketmq_py.store.read.strays import Place
 from rocketmq_py.wire.command import Command
 from tests.unit.broker.rpc import Others, reply
 from tests.unit.store.helpers import Stores, fill
@@ -156,3 +157,35 @@ async def test_much_is_taken_in_parts(cluster: Cluster, monkeypatch: pytest.Monk
 def test_its_connections_are_closed(cluster: Cluster) -> None:
     cluster.subject.close()
     assert cluster.client.is_closed
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "is_used"),
+    [
+        ((12, 1), None, True), ((20, 1), None, True), ((27, 1), None, True), (None, None, True),
+        ((27, 1), (27, 1), False), ((27, 1), (15, 1), False), ((27, 1), (16, 1), False), ((27, 1), (40, 1), False),
+        ((27, 1), (90, 1), False), ((16, 1), None, False), ((90, 1), None, False), ((200, 1), None, False),
+    ],
+)  # fmt: skip
+async def test_a_head_is_taken_from_a_record_that_differs_in_nothing_else(
+    cluster: Cluster, own: tuple[int, int] | None, theirs: tuple[int, int] | None, *, is_used: bool
+) -> None:
+    """Positions 12 to 15 have the queue id, 20 to 27 the queue offset, 16 to 19 flags."""
+    del cluster.copies[TWO]
+    cluster.members = {1: ONE}
+    at, size = cluster.places[3]
+    whole = bytes(cluster.log[at : at + size])
+    copy = cluster.copies[ONE]
+    assert isinstance(copy, bytearray)
+    for log, change in ((cluster.log, own), (copy, theirs)):
+        if change is not None:
+            log[at + change[0]] ^= change[1]
+    gap = Gap(at, at + size, NOTHING, NOTHING, Place(0, 3))
+    address, found = await cluster.subject.pieces(cluster.scrub, gap, at)
+    assert (address, [piece.data for piece in found]) == ((ONE, [whole]) if is_used else ("", []))
+    assert {int(asked.command.ext["offset"]) for asked in cluster.client.asked} == {at}
+
+
+async def test_a_head_of_a_record_that_has_expired_is_not_asked_for(cluster: Cluster) -> None:
+    gap = Gap(1 << 30, (1 << 30) + 100, NOTHING, NOTHING, Place(0, 3))
+    assert await cluster.subject.pieces(cluster.scrub, gap, gap.begin) == ("", [])

@@ -4,8 +4,10 @@ import json
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.model import MessageQueue, RecordHead
+from rocketmq_py.protocol.bodies.pop import BatchAckRequest
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
+from rocketmq_py.protocol.pop_handle import decode_bits
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import encode_record
 from tests.unit.client.scripted import ScriptedNetwork
@@ -69,7 +71,9 @@ class DamagedBroker:
             Code.LITE_PULL_MESSAGE: self._pull,
             Code.POP_MESSAGE: self._pop,
             Code.ACK_MESSAGE: self._ack,
+            Code.BATCH_ACK_MESSAGE: self._ack_batch,
             Code.LOCK_BATCH_MQ: self._lock,
+            Code.QUERY_ASSIGNMENT: self._assign,
             Code.NOTIFICATION: lambda *_: None,
         }.get(request.code)
         return serve(address, request) if serve else Command(0)
@@ -80,6 +84,18 @@ class DamagedBroker:
     def _ack(self, _, request):
         self.acked.append(int(request.ext["offset"]))
         return Command(0)
+
+    def _ack_batch(self, _, request):
+        for ack in BatchAckRequest.decode(request.body).acks:
+            self.acked += [ack.start_offset + bit for bit in decode_bits(ack.bits)]
+        return Command(0)
+
+    def _assign(self, _, request):
+        """The queue of the topic, to be popped."""
+        has = json.loads(request.body)["topic"] == TOPIC
+        queue = {"brokerName": "b", "queueId": -1, "topic": TOPIC}
+        rows = [{"messageQueue": queue, "mode": "POP"}] if has else []
+        return Command(0, body=json.dumps({"messageQueueAssignments": rows}).encode())
 
     def _lock(self, _, request):
         return Command(0, body=json.dumps({"lockOKMQSet": json.loads(request.body)["mqSet"]}).encode())

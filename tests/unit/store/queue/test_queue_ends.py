@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store import NewRecord
+from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.queue import queue_table
 from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.tools.offline import OfflineStore
@@ -448,6 +449,50 @@ def test_a_failed_write_of_queue_ends_is_harmless(stores, caplog):
     store.close()
     stores.fs.fails = lambda *_: False
     check_all(stores.open())
+
+
+LOST_CHECKPOINTS = {
+    "removed": None, "zeros": bytes(4096), "garbage": b"\xa5" * 4096, "garbage that is positive": b"\x5a" * 4096,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("content", LOST_CHECKPOINTS.values(), ids=LOST_CHECKPOINTS)
+@pytest.mark.parametrize("damage", [lose(1), lose(2), lose_folder], ids=["middle", "last", "folder"])
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_damaged_checkpoint_hides_no_lost_queue(stores, caplog, content, damage, clean):
+    store = filled(stores)
+    flush(store)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    path = stores.root / "checkpoint"
+    stores.fs.remove(path)
+    if content is not None:
+        stores.fs.write(path, content)
+    damage(stores)
+    store = stores.open()
+    check_all(store)
+    assert fill(store, 1, start=COUNT)[0].queue_offset == COUNT
+    if clean:
+        assert "the checkpoint is damaged: all queues are compared with the commit log" in caplog.text
+
+
+@pytest.mark.parametrize("content", LOST_CHECKPOINTS.values(), ids=LOST_CHECKPOINTS)
+def test_a_damaged_checkpoint_is_written_again(stores, caplog, content):
+    filled(stores).close()
+    path = stores.root / "checkpoint"
+    stores.fs.remove(path)
+    if content is not None:
+        stores.fs.write(path, content)
+    stores.open().close()
+    caplog.clear()
+    check_all(stores.open())
+    assert "compared" not in caplog.text
+    found = Checkpoint(stores.fs, path)
+    assert found.end > 0
+    assert not found.is_damaged
+    assert found.physic_msg_timestamp == stores.clock.now
 
 
 def test_queue_ends_are_ignored_if_another_program_changed_the_store(stores):

@@ -86,6 +86,25 @@ def test_a_record_with_a_wrong_head_is_left_out_and_told_once(damaged, at, caplo
     assert damaged.read(20) == (list(range(21, COUNT)), [20])
 
 
+@pytest.mark.parametrize("at", [QUEUE_ID_AT, QUEUE_OFFSET_AT])
+@pytest.mark.parametrize("offset", [0, 20, COUNT - 1])
+def test_a_record_with_another_place_is_a_suspect(damaged, at, offset):
+    physical, _ = damaged.place(offset)
+    damaged.log[physical + at + 3 : physical + at + 4] = b"\x40"
+    assert damaged.read()[1] == [offset]
+    assert damaged.store.new_scrub().take_suspects() == [(physical, physical)]
+
+
+def test_an_entry_to_nothing_whose_record_is_damaged_is_no_suspect_of_its_own(damaged):
+    physical, _ = damaged.place(20)
+    before = sum(damaged.place(19))
+    damaged.write(physical, bytes(4))
+    damaged.entry(20, 1 << 50, 100)
+    assert damaged.read()[1] == [20]
+    [suspect] = damaged.store.new_scrub().take_suspects()
+    assert (suspect.start, suspect.damage) == (before, physical)
+
+
 @pytest.mark.parametrize("filler", [0, 0xA7])
 def test_damage_over_several_records_leaves_out_those(damaged, filler):
     first, last = damaged.place(30)[0], damaged.place(33)[0] + 40

@@ -11,6 +11,8 @@ from rocketmq_py.store import MessageStore
 from rocketmq_py.store.queue.consume_queue import unpack_entries
 from rocketmq_py.store.read import scrub as module
 from rocketmq_py.store.read.scrub import NOTHING, Counts, Gap, Scrub
+from rocketmq_py.store.read.strays import Place
+from rocketmq_py.wire.record import QUEUE_ID_AT, QUEUE_OFFSET_AT
 from tests.unit.store.coldfs import ColdFileSystem
 from tests.unit.store.helpers import Stores, fill, record
 
@@ -22,6 +24,19 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_READ_BEYOND", 400)
 
 
+def check_queues(store: MessageStore, subject: Scrub) -> int:
+    """Check the entries of a part; return how often something was to be loaded."""
+    rounds = 0
+    store.load(subject.entries())
+    list(subject.queues())
+    while entries := subject.entries():
+        rounds += 1
+        assert rounds < 100, "no progress"
+        store.load(entries)
+        list(subject.queues())
+    return rounds
+
+
 def one_pass(store: MessageStore, subject: Scrub) -> Counts:
     """Check the whole log, loading what is to be loaded."""
     before = subject.counts.passes
@@ -31,8 +46,7 @@ def one_pass(store: MessageStore, subject: Scrub) -> Counts:
         assert parts < 1_000, "no progress"
         store.load([part])
         list(subject.records())
-        store.load(subject.entries())
-        list(subject.queues())
+        check_queues(store, subject)
     assert subject.counts.passes == before + 1
     return subject.counts
 
@@ -192,6 +206,97 @@ def test_nothing_cold_is_read_by_the_checks(stores: Stores) -> None:
     assert fs.cold_reads == []
 
 
+# -- heads that are damaged
+
+HEADS = {
+    "another offset, which has a record, too": (QUEUE_OFFSET_AT + 7, 1, (0, 4)),
+    "an offset far behind the end": (QUEUE_OFFSET_AT + 2, 4, (0, (4 << 40) + 5)),
+    "a negative offset": (QUEUE_OFFSET_AT, 0x80, (0, 5 - (1 << 63))),
+    "another queue, which has the offset, too": (QUEUE_ID_AT + 3, 1, (1, 5)),
+    "a queue that does not exist": (QUEUE_ID_AT, 2, (2 << 24, 5)),
+}
+
+
+@pytest.mark.parametrize("what", HEADS)
+def test_a_head_that_disagrees_with_the_consume_queue_is_named_and_a_gap(
+    stores: Stores, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    position, mask, (queue_id, offset) = HEADS[what]
+    store = filled(stores)
+    at, size = places(store)[5]
+    log_bytes(stores, at // 4096)[at % 4096 + position] ^= mask
+    subject = store.new_scrub()
+    assert one_pass(store, subject)._replace(bytes=0) == Counts(records=60, damages=1, passes=1)
+    assert subject.take_gaps() == [Gap(at, at + size, NOTHING, NOTHING, Place(0, 5))]
+    assert one_pass(store, subject).damages == 1, "a damage is counted once"
+    [line] = caplog.messages
+    assert line == (
+        f"the commit log is damaged from {at} to {at + size}: the record says queue {queue_id} offset {offset} of "
+        "topic T, but the consume queue has it at queue 0 offset 5; its body is whole"
+    )
+
+
+@pytest.mark.parametrize("number", [0, 1, 29])
+def test_a_head_is_healed_from_a_replica(stores: Stores, number: int) -> None:
+    store = filled(stores)
+    at, size = places(store)[number]
+    replica = copy_of(stores)
+    log_bytes(stores, at // 4096)[at % 4096 + QUEUE_OFFSET_AT + 7] ^= 64
+    subject = store.new_scrub()
+    assert [gap[:2] for gap in heal(store, subject, replica)] == [(at, at + size)]
+    assert (subject.counts.damages, subject.counts.records_healed, subject.counts.entries_rebuilt) == (1, 1, 0)
+    assert copy_of(stores)[at : at + size] == replica[at : at + size]
+    assert one_pass(store, store.new_scrub()).damages == 0
+
+
+def test_a_wrong_entry_beside_a_record_is_no_damage_of_its_head(stores: Stores) -> None:
+    """What an entry says counts only if it stands between its neighbours; the log is the truth otherwise."""
+    store = filled(stores)
+    queue = store._queue("T", 0)
+    assert queue is not None
+    right = queue.read(0, 30)
+    entries = list(unpack_entries(right))
+    queue.replace_entry(3, *entries[4])
+    queue.replace_entry(4, *entries[5])
+    subject = store.new_scrub()
+    assert one_pass(store, subject)._replace(bytes=0) == Counts(records=60, entries_rebuilt=2, passes=1)
+    assert subject.take_gaps() == []
+    assert queue.read(0, 30) == right
+
+
+def test_only_some_records_of_a_part_are_searched(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_BYTES", 4_096)
+    monkeypatch.setattr(module, "_MOST_STRAYS", 3)
+    store = stores.open()
+    fill(store, 10)
+    for at, _ in places(store)[2:7]:
+        log_bytes(stores)[at + QUEUE_ID_AT + 3] ^= 4
+    subject = store.new_scrub()
+    assert one_pass(store, subject).damages == 3
+    assert [gap.head for gap in subject.take_gaps()] == [Place(0, 2), Place(0, 3), Place(0, 4)]
+
+
+def test_the_search_for_a_place_reads_nothing_cold(stores: Stores) -> None:
+    fs = stores.fs = ColdFileSystem()
+    store = stores.open()
+    fill(store, 900)
+    store.close()
+    at, _ = stores.open().queue_entries("T", 0, 500, 1)[0][:2]
+    stores.close()
+    log_bytes(stores, at // 4096)[at % 4096 + QUEUE_ID_AT + 3] ^= 4
+    store = stores.open()
+    fs.chill()
+    subject = store.new_scrub()
+    loads = 0
+    while (part := subject.begin()) is not None:
+        store.load([part])
+        list(subject.records())
+        loads += check_queues(store, subject)
+    assert [gap.head for gap in subject.take_gaps()] == [Place(0, 500)]
+    assert loads > 0
+    assert fs.cold_reads == []
+
+
 # -- healing
 
 
@@ -214,7 +319,7 @@ def heal(store: MessageStore, subject: Scrub, replica: bytes) -> list[Gap]:
         if part is not None:
             store.load([part])
             list(subject.records())
-            list(subject.queues())
+            check_queues(store, subject)
         for gap in subject.take_gaps():
             gaps.append(gap)
             pieces, at = [], gap.begin

@@ -333,6 +333,48 @@ def test_a_pull_consumer(damage, caplog):
     run(caplog)
 
 
+@pytest.mark.parametrize("orderly", [False, True])
+@pytest.mark.parametrize("damage", [zeros, a_bit_of_a_body, a_bit_of_a_size, garbage, the_first])
+def test_a_push_consumer_in_pop_mode_is_told_and_acks_what_is_damaged(damage, orderly, caplog):
+    @in_a_loop
+    async def run(caplog):
+        log = Log(COUNT)
+        bad = damage(log)
+        seen = Seen(COUNT)
+        broker = DamagedBroker(log)
+        health = await push(broker, seen, client_rebalance=False, orderly=orderly)
+        seen.check(bad)
+        assert health.damaged == len(bad) == len([line for line in warnings_of(caplog) if "skips a damaged" in line])
+        assert broker.popped
+        assert bad <= set(broker.acked)
+
+    run(caplog)
+
+
+@pytest.mark.parametrize("damage", [zeros, a_bit_of_a_size])
+def test_an_iteration_over_messages_goes_on_behind_damage(damage, caplog):
+    @in_a_loop
+    async def run(caplog):
+        log = Log(COUNT)
+        bad = damage(log)
+        seen = Seen(COUNT)
+        broker = DamagedBroker(log)
+        consumer = LitePullConsumer(GROUP, instance=broker.instance, on_damaged=seen.on_damaged)
+        consumer.assign([QUEUE])
+        try:
+            async with consumer:
+                async for message in consumer:
+                    seen.add(message)
+                    if len(seen.offsets) == COUNT - len(bad):
+                        break
+                assert consumer.health().damaged == len(bad)
+        finally:
+            await broker.instance.stop()
+        seen.check(bad)
+
+    run(caplog)
+
+
 @pytest.mark.parametrize("slave", [False, True])
 @pytest.mark.parametrize("damage", [zeros, a_bit_of_a_body, a_bit_of_a_size, garbage, the_first])
 def test_a_simple_consumer_gets_what_is_whole_and_acks_what_is_not(damage, slave, caplog):
