@@ -67,6 +67,8 @@ class Broker:
     :param access: authentication and permissions; None opens the access file of the store with both switched off.
     :param fs: the file system; the operating system's by default.
     :param workers: executors for blocking work on files; threads by default.
+    :param needs_fast_port: do not start if the port two below the broker's is not free; None: only if ``listen_port``
+        is not 0.
     """
 
     def __init__(
@@ -78,8 +80,10 @@ class Broker:
         access: AuthDispatcher | None = None,
         fs: FileSystem | None = None,
         workers: Workers | None = None,
+        needs_fast_port: bool | None = None,
     ) -> None:
         self.config = config
+        self._needs_fast_port = bool(config.listen_port) if needs_fast_port is None else needs_fast_port
         self._fs = fs
         self._workers = workers
         self.store_config = store_config or StoreConfig()
@@ -197,12 +201,12 @@ class Broker:
     async def _listen_fast(self, server: Server) -> None:
         """Also listen on ``port - 2``, for slaves and the VIP channels of clients.
 
-        :raises ConfigError: that port is not free; only logged if ``listen_port`` is 0 (a picked port).
+        :raises ConfigError: that port is not free; only logged if the broker does not need it.
         """
         try:
             await server.listen(self.port - 2)
         except ConfigError as e:
-            if self.config.listen_port:
+            if self._needs_fast_port:
                 raise ConfigError(f"the fast port, two below the broker's port: {e}") from e
             _log.info("no fast port: %s", e)
 

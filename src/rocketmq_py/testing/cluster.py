@@ -219,7 +219,9 @@ class Cluster:
             "broker_name": name, "listen_port": self._ports.get(name, 0), "namesrv_addr": self.namesrv,
             "bind_address": LOOPBACK, "broker_ip1": LOOPBACK, "store_path_root_dir": str(self.directory / name),
         }  # fmt: skip
-        broker = Broker(*configure({}, **{**_SMALL, **self._settings, **fixed}), tls=self._tls, access=self._access)
+        settings = configure({}, **{**_SMALL, **self._settings, **fixed})
+        # The port was picked, so after a stop a connection of another process may have the one two below it.
+        broker = Broker(*settings, tls=self._tls, access=self._access, needs_fast_port=False)
         await broker.start()
         self._running[name] = broker
         self._ports[name] = broker.port

@@ -284,22 +284,26 @@ def test_requests_are_checked_if_access_control_is_on(site: Site) -> None:
 # -- ports and addresses
 
 
-@pytest.mark.parametrize(("port", "fails"), [(10911, True), (0, False)])
+@pytest.mark.parametrize(
+    ("port", "needed", "fails"), [(10911, None, True), (0, None, False), (10911, False, False), (0, True, True)]
+)
 def test_the_fast_port_is_optional_if_the_port_was_picked(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int, fails: bool
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, port: int, needed: bool | None, fails: bool
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(module, "_free_port", lambda _: 20_000)
     site = Site(monkeypatch, listen_port=port)
     site.failures["server.listen"] = ConfigError("taken")
+    site.broker._needs_fast_port = Broker(site.broker.config, needs_fast_port=needed)._needs_fast_port
     if fails:
         with pytest.raises(ConfigError, match="the fast port, two below the broker's port: taken"):
             asyncio.run(site.broker.start())
     else:
         asyncio.run(site.broker.start())
         assert "no fast port: taken" in caplog.text
-        assert ("server.listen", 19_998) in site.calls
-        assert (site.broker.port, site.broker.address) == (20_000, "10.0.0.1:20000")
+        ports = (port or 20_000, (port or 20_000) - 2)
+        assert ("server.listen", ports[1]) in site.calls
+        assert (site.broker.port, site.broker.address) == (ports[0], f"10.0.0.1:{ports[0]}")
 
 
 def test_an_address_of_version_6_is_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
