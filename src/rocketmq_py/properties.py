@@ -87,4 +87,9 @@ def decode_properties(raw: bytes) -> dict[str, str]:
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Encode properties in their stored form, with a separator after the last one, as 5.x does."""
-    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()]).encode()
+    return properties_text(properties).encode()
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return the stored form of properties as text."""
+    return "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])

@@ -39,6 +39,9 @@ class Peer:
     :param close: closes the connection.
     """
 
+    protocol = "remoting"
+    """What the client speaks, as a label of metrics."""
+
     __slots__ = ("__weakref__", "_close", "_oneways", "_write", "address", "calls", "closed", "host", "local_address")
 
     def __init__(

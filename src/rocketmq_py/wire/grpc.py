@@ -51,13 +51,13 @@ class MessageReader:
 
     def __init__(self, max_message: int) -> None:
         self.max_message = max_message
-        self._kept = bytearray()
+        self._kept: bytearray | None = None
         self._missing = 0
 
     @property
     def buffered(self) -> int:
         """Bytes of an incomplete message."""
-        return len(self._kept)
+        return 0 if self._kept is None else len(self._kept)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Return the messages that are complete now.
@@ -65,12 +65,12 @@ class MessageReader:
         :raises MessageTooLarge: a message exceeds the limit.
         :raises CompressedMessage: a message is compressed.
         """
-        if self._kept:
+        if self._kept is not None:
             self._kept += data
             self._missing -= len(data)
             if self._missing > 0:
                 return []
-            data, self._kept = bytes(self._kept), bytearray()
+            data, self._kept = bytes(self._kept), None
         messages = []
         pos, end = 0, len(data)
         while end - pos >= _PREFIX.size:
@@ -87,7 +87,8 @@ class MessageReader:
             messages.append(data[begin:pos])
         else:
             self._missing = 0
-        self._kept = bytearray(data[pos:])
+        if pos < end:
+            self._kept = bytearray(data[pos:])
         return messages
 
 

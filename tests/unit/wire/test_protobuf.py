@@ -98,6 +98,51 @@ def test_numbers_in_a_list_may_be_packed_or_not() -> None:
     assert Outer.decode(b"\x38\x01\x38\xac\x02\x3a\x01\x05").numbers == [1, 300, 5]
 
 
+def test_fields_may_come_in_any_order() -> None:
+    parts = [
+        "08ffffffffffffffffff01", "1001", "1a0368c3a9", "22020001", "2d00002040", "32060a017810ac02", "3801",
+        "3a0cac02ffffffffffffffffff01", "420161", "4200", "4a00", "4a021005", "52060a016b120176", "5800", "6000",
+        "6a00", "70ffffffffffffffff7f", "7880808080808080808001", "8201017a", "9a0601ff",
+    ]  # fmt: skip
+    assert Outer.decode(bytes.fromhex("".join(parts))) == EVERYTHING
+    reverse = Outer.decode(bytes.fromhex("".join(reversed(parts))))
+    assert (reverse.texts, reverse.inners, reverse.numbers) == (["", "a"], [Inner(number=5), Inner()], [300, -1, 1])
+    reverse.texts, reverse.inners, reverse.numbers = EVERYTHING.texts, EVERYTHING.inners, EVERYTHING.numbers
+    assert reverse == EVERYTHING
+
+
+def test_items_of_lists_may_be_apart() -> None:
+    assert Outer.decode(b"\x42\x01a\x08\x05\x42\x01b\x10\x01\x42\x01c") == Outer(
+        number=5, flag=True, texts=["a", "b", "c"]
+    )
+
+
+def test_two_messages_share_no_list() -> None:
+    first, second = Outer.decode(b""), Outer.decode(b"")
+    first.texts.append("a")
+    first.table["a"] = "b"
+    assert second == Outer()
+
+
+@pytest.mark.parametrize("number", [0, 1, 127, 128, 16_383, 16_384, 2**31, -1, -128])
+def test_numbers_of_every_length_are_read_as_they_were_written(number: int) -> None:
+    message = Outer(maybe_number=number, numbers=[number], inner=Inner(number=number))
+    assert Outer.decode(message.encode()) == message
+
+
+@pytest.mark.parametrize("size", [127, 128, 16_383, 16_384])
+def test_texts_of_every_length_are_read_as_they_were_written(size: int) -> None:
+    message = Outer(text="x" * size, data=b"y" * size, table={"k": "z" * size}, inners=[Inner(text="w" * size)])
+    assert Outer.decode(message.encode()) == message
+
+
+def test_an_inner_message_ends_within_the_outer_one() -> None:
+    with pytest.raises(CorruptBody, match="a Inner ends within a field"):
+        Outer.decode(b"\x32\x01\x10\x05\x08\x01")  # its number is behind its end
+    with pytest.raises(CorruptBody, match="longer than its message"):
+        Outer.decode(b"\x32\x02\x0a\x05\x0a\x05hello")
+
+
 def test_the_last_value_counts_and_entries_may_lack_parts() -> None:
     assert Outer.decode(b"\x08\x01\x08\x02").number == 2
     assert Outer.decode(b"\x52\x00").table == {"": ""}

@@ -10,10 +10,12 @@ from rocketmq_py.protocol.grpc.refusal import OK, CallRefused
 from rocketmq_py.protocol.names import topic_fault
 from rocketmq_py.server.reply import Reply
 
+_SUCCESS = ResponseCode.SUCCESS
+
 
 def status_of(reply: Reply) -> Status:
     """Return the status for the reply of a handler."""
-    if reply.code == ResponseCode.SUCCESS:
+    if reply.code == _SUCCESS:
         return OK
     return Status(code=code_of(reply.code), message=reply.remark or f"response code {reply.code}")
 

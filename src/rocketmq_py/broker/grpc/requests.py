@@ -12,6 +12,8 @@ from rocketmq_py.server.peer import Peer, Responder
 from rocketmq_py.server.reply import Reply
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 
+_VERSION = Version.V5_5_0
+
 
 class Inner(NamedTuple):
     """A request to a handler."""
@@ -66,7 +68,7 @@ class Requests:
         self._run(CallResponder(None, peer, then), inner, then)
 
     def _run(self, responder: CallResponder, inner: Inner, then: Callable[[Reply], None]) -> None:
-        request = Request(code=inner.code, header=inner.header, version=Version.V5_5_0, language="OTHER")
+        request = Request(code=inner.code, header=inner.header, version=_VERSION, language="OTHER")
         reply = self._dispatcher.call(request, inner.body, responder)
         if reply is not None:
             then(reply)

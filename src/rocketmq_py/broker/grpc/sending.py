@@ -14,7 +14,7 @@ from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import check_message, is_zlib, stored_properties, topic_types, type_of
 from rocketmq_py.core.grpc.queues import queue_of_group
 from rocketmq_py.core.grpc.transaction_ids import decode_transaction_id, encode_transaction_id
-from rocketmq_py.properties import Property, encode_properties
+from rocketmq_py.properties import Property, encode_properties, properties_text
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -38,6 +38,7 @@ from rocketmq_py.server.reply import Reply
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import COMPRESSED
 
+_SEND, _PUB = RequestCode.SEND_MESSAGE_V2, (Action.PUB,)
 _RESOLUTIONS = {TransactionResolution.COMMIT: TRANSACTION_COMMIT, TransactionResolution.ROLLBACK: TRANSACTION_ROLLBACK}
 _STORED = (
     ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT,
@@ -73,9 +74,9 @@ class Sending:
         if not messages:
             raise CallRefused(Code.MESSAGE_CORRUPTED, "no message to send")
         topic = topic_name(messages[0].topic)
-        if any(topic_name(message.topic) != topic for message in messages):
+        if len(messages) > 1 and any(topic_name(message.topic) != topic for message in messages):
             raise CallRefused(Code.MESSAGE_CORRUPTED, "different message topic")
-        self._access.check(call, RequestCode.SEND_MESSAGE_V2, (Action.PUB,), topic=topic)
+        self._access.check(call, _SEND, _PUB, topic=topic)
         config = self._topics.get(topic)
         if config is not None and not is_writable(config.perm):
             raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written")
@@ -114,11 +115,11 @@ class Sending:
         header = SendMessageV2(
             producer_group=topic, topic=topic, default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES,
             queue_id=self._queue(config, None if is_batch else first.message_group), sys_flag=sys_flag,
-            born_timestamp=born, flag=0, properties=encode_properties(all_properties[0]).decode(),
+            born_timestamp=born, flag=0, properties=properties_text(all_properties[0]),
             reconsume_times=first.delivery_attempt or 0, batch=is_batch,
         )  # fmt: skip
         if not is_batch:
-            return Inner(RequestCode.SEND_MESSAGE_V2, header, messages[0].body)
+            return Inner(_SEND, header, messages[0].body)
         pairs = zip(messages, all_properties, strict=True)
         body = encode_batch((0, one.body, encode_properties(properties)) for one, properties in pairs)
         return Inner(RequestCode.SEND_BATCH_MESSAGE, header, body)

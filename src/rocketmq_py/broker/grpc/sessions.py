@@ -49,6 +49,8 @@ class TelemetryPeer(Peer):
     :param convert: makes the message for the client from a stored record.
     """
 
+    protocol = "grpc"
+
     __slots__ = ("_convert", "_nonces", "_results", "telemetry")
 
     def __init__(self, call: Call, convert: ToMessage) -> None:

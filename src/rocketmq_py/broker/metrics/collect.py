@@ -16,7 +16,7 @@ from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.core.metrics.exposition import Labels, labels
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
-from rocketmq_py.server import Server
+from rocketmq_py.server import Peer, Server
 from rocketmq_py.server.monitoring.exposition import Exposition, Row, chunks, text_of
 from rocketmq_py.server.monitoring.settings import extra_labels
 from rocketmq_py.server.sliced_work import SlicedWork
@@ -129,27 +129,28 @@ class Collector:
         yield from self._exposition.family(f.GROUPS, [(self._exposition.base, len(services.groups.table))])
 
     def _connections(self) -> Iterator[str]:
-        producers: dict[tuple[str, str], set[object]] = {}
+        producers: dict[tuple[str, str, str], set[object]] = {}
         for members in list(self._services.clients.producers.groups.values()):
             for member in members.values():
-                producers.setdefault((member.language, version_name(member.version)), set()).add(member.channel)
+                key = member.language, version_name(member.version), _protocol(member.channel)
+                producers.setdefault(key, set()).add(member.channel)
             yield ""
         rows = [(self._exposition.labels(("language", language.lower()), ("version", version.lower()),
-                              ("protocol_type", "remoting")), len(found))
-                for (language, version), found in producers.items()]  # fmt: skip
+                              ("protocol_type", protocol)), len(found))
+                for (language, version, protocol), found in producers.items()]  # fmt: skip
         yield from self._exposition.family(f.PRODUCERS, rows)
         yield from self._exposition.family(f.CONSUMERS, self._consumers())
 
     def _consumers(self) -> Iterator[Row]:
         for group in list(self._services.clients.consumers.groups.values()):
-            counts: dict[tuple[str, str], int] = {}
+            counts: dict[tuple[str, str, str], int] = {}
             for member in group.members.values():
-                key = member.language, version_name(member.version)
+                key = member.language, version_name(member.version), _protocol(member.channel)
                 counts[key] = counts.get(key, 0) + 1
-            for (language, version), count in counts.items():
+            for (language, version, protocol), count in counts.items():
                 yield self._exposition.labels(
                     ("consumer_group", group.name), ("language", language.lower()), ("version", version.lower()),
-                    ("consume_mode", _MODES.get(group.consume_type, "push")), ("protocol_type", "remoting"),
+                    ("consume_mode", _MODES.get(group.consume_type, "push")), ("protocol_type", protocol),
                     ("is_system", text_of(value=names.is_system_group(group.name))),
                 ), count  # fmt: skip
 
@@ -239,3 +240,8 @@ class Collector:
             yield from self._exposition.family(family, [(self._exposition.base, value)])
         rows = [(self._exposition.labels(("metric", name)), count) for name, count in self._exposition.left_out.items()]
         yield from self._exposition.family(f.TRUNCATED, rows)
+
+
+def _protocol(channel: object) -> str:
+    """Return what a client speaks."""
+    return channel.protocol if isinstance(channel, Peer) else Peer.protocol

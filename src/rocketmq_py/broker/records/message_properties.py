@@ -19,6 +19,7 @@ _CACHED = 4096
 _HANDLED = ("DELAY\x01", "TIMER_", "TRAN_MSG\x01", "MSG_REGION\x01", "TRACE_ON\x01", "CLUSTER\x01", "POP_CK\x01",
             "INNER_NUM\x01", "_SYS_MSG_PRIORITY_\x01", _UNIQ_KEY, _KEYS, "\x01\x02")  # fmt: skip
 """Texts in properties that must be parsed. A match inside another name or value is harmless, but costs time."""
+_BORN = "BORN_TIMESTAMP\x01"
 _IN_TRANSACTION = "TRAN_MSG\x01true\x02"
 _HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactionId__\x01", "CHECK_IMMUNITY_TIME")
 """Texts in properties of half messages that must be parsed."""
@@ -103,6 +104,11 @@ class PropertyWriter:
         return seen.tags_code if seen.are_common else None
 
     def _analyse_cached(self, others: str) -> _Others:
+        if _BORN in others:
+            others = _without_birth(others)
+            known = self._seen.get(others)
+            if known is not None:
+                return known
         if len(self._seen) >= _CACHED:
             self._seen.clear()
         seen = self._seen[others] = _analyse(others)
@@ -116,6 +122,14 @@ class PropertyWriter:
         if "UNIQ_KEY" not in parsed:
             parsed["UNIQ_KEY"] = self._new_key()
         return parsed
+
+
+def _without_birth(others: str) -> str:
+    """Return properties without the time of birth, which differs in each message of gRPC and changes nothing here."""
+    head, _, rest = others.partition(_BORN)
+    born, end, tail = rest.partition(_ENTRY_END)
+    is_entry = end and born.isdecimal() and (not head or head[-1] == _ENTRY_END)
+    return head + tail if is_entry else others
 
 
 def _analyse(others: str) -> _Others:

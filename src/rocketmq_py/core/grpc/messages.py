@@ -28,7 +28,13 @@ RESERVED = frozenset(SYSTEM_PROPERTIES | {TRACE_CONTEXT, LITE_TOPIC}) - {Propert
 """Names that the properties of applications may not have; on the way out they are left out of them."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DELAYS = frozenset((
+    Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS,
+))  # fmt: skip
 _TYPE_NAMES = {kind.name: kind for kind in MessageType}
+# A look-up in an enumeration takes ten times as long as one of a constant.
+_NORMAL, _TRANSACTION = MessageType.NORMAL, MessageType.TRANSACTION
+_IDENTITY, _GZIP = Encoding.IDENTITY, Encoding.GZIP
 MIXED_TYPES = (MessageType.NORMAL, MessageType.FIFO, MessageType.DELAY, MessageType.TRANSACTION)
 
 
@@ -60,16 +66,21 @@ def check_message(message: Message, max_body: int, now_ms: int) -> None:
     _check_user(message.user_properties, system)
 
 
+def _has_control(text: str) -> bool:
+    """Return whether a text has control characters."""
+    return not text.isprintable() and _CONTROL.search(text) is not None
+
+
 def _check_system(system: SystemProperties, now_ms: int) -> None:
-    if system.tag and (not system.tag.strip() or "|" in system.tag or _CONTROL.search(system.tag)):
+    if system.tag and (not system.tag.strip() or "|" in system.tag or _has_control(system.tag)):
         raise CallRefused(Code.ILLEGAL_MESSAGE_TAG, "a tag is not blank and has neither | nor control characters")
     for key in system.keys:
-        if not key.strip() or _CONTROL.search(key):
+        if not key.strip() or _has_control(key):
             raise CallRefused(Code.ILLEGAL_MESSAGE_KEY, "a key is not blank and has no control characters")
-    if not system.message_id.strip() or _CONTROL.search(system.message_id):
+    if not system.message_id.strip() or _has_control(system.message_id):
         raise CallRefused(Code.ILLEGAL_MESSAGE_ID, "message id cannot be null or blank")
     group = system.message_group
-    if group is not None and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _CONTROL.search(group)):
+    if group is not None and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _has_control(group)):
         raise CallRefused(
             Code.ILLEGAL_MESSAGE_GROUP,
             f"a message group is not blank, has less than {MAX_GROUP_BYTES} bytes and no control characters",
@@ -80,7 +91,7 @@ def _check_system(system: SystemProperties, now_ms: int) -> None:
     if recovery is not None and recovery.ms > MAX_RECOVERY_MS:
         raise CallRefused(Code.BAD_REQUEST, f"the max transaction recovery duration is {MAX_RECOVERY_MS} ms")
     for text in (system.trace_context, system.born_host, system.lite_topic):
-        if text and _CONTROL.search(text):
+        if text and _has_control(text):
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, "a property has a control character")
 
 
@@ -92,7 +103,7 @@ def _check_user(properties: Mapping[str, str], system: SystemProperties) -> None
     for name, value in properties.items():
         if name in RESERVED:
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"the property {name} is used by the system")
-        if _CONTROL.search(name) or _CONTROL.search(value):
+        if _has_control(name) or _has_control(value):
             raise CallRefused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, "a property has a control character")
         size += len(name.encode()) + len(value.encode())
     if size > MAX_PROPERTIES_BYTES:
@@ -107,45 +118,52 @@ def stored_properties(message: Message, topic: str, born_host: str) -> dict[str,
     :param born_host: ``ip:port`` of the client, if the message does not name a host.
     """
     system = message.system_properties or SystemProperties()
-    properties = dict(message.user_properties)
+    properties = {name: value for name, value in message.user_properties.items() if name and value}
     if system.tag:
         properties[Property.TAGS] = system.tag
     if system.keys:
         properties[Property.KEYS] = " ".join(system.keys)
-    properties |= _system_properties(system)
+    if system.message_id:
+        properties[Property.UNIQUE_KEY] = system.message_id
+    if system.message_type == _TRANSACTION:
+        _add_transaction(properties, system)
+    if system.delivery_timestamp is not None:
+        properties[Property.TIMER_DELIVER_MS] = str(system.delivery_timestamp.ms)
+    if system.delivery_attempt:
+        properties[Property.RECONSUME_TIME] = str(system.delivery_attempt)
+    _add_optional(properties, system)
+    if system.born_timestamp is not None:
+        properties[BORN_TIMESTAMP] = str(system.born_timestamp.ms)
     properties[Property.PRODUCER_GROUP] = topic
     properties[BORN_HOST] = system.born_host or born_host
-    return {name: value for name, value in properties.items() if name and value}
+    return properties
 
 
-def _system_properties(system: SystemProperties) -> dict[str, str]:
-    """Return properties by name; those that the message does not have are empty."""
-    is_prepared = system.message_type == MessageType.TRANSACTION
-    recovery = system.orphaned_transaction_recovery_duration if is_prepared else None
-    delivery, born, priority = system.delivery_timestamp, system.born_timestamp, system.priority
-    return {
-        Property.UNIQUE_KEY: system.message_id,
-        Property.TRANSACTION_PREPARED: "true" if is_prepared else "",
-        Property.CHECK_IMMUNITY_TIME: str(recovery.ms // 1000) if recovery is not None else "",
-        Property.TIMER_DELIVER_MS: str(delivery.ms) if delivery is not None else "",
-        Property.RECONSUME_TIME: str(system.delivery_attempt) if system.delivery_attempt else "",
-        Property.SHARDING_KEY: system.message_group or "",
-        Property.PRIORITY: str(priority) if priority is not None and priority >= 0 else "",
-        TRACE_CONTEXT: system.trace_context or "",
-        BORN_TIMESTAMP: str(born.ms) if born is not None else "",
-    }
+def _add_transaction(properties: dict[str, str], system: SystemProperties) -> None:
+    properties[Property.TRANSACTION_PREPARED] = "true"
+    recovery = system.orphaned_transaction_recovery_duration
+    if recovery is not None:
+        properties[Property.CHECK_IMMUNITY_TIME] = str(recovery.ms // 1000)
+
+
+def _add_optional(properties: dict[str, str], system: SystemProperties) -> None:
+    if system.message_group:
+        properties[Property.SHARDING_KEY] = system.message_group
+    if system.priority is not None and system.priority >= 0:
+        properties[Property.PRIORITY] = str(system.priority)
+    if system.trace_context:
+        properties[TRACE_CONTEXT] = system.trace_context
 
 
 def type_of(properties: Mapping[str, str]) -> MessageType:
     """Return the type of a message from its properties."""
     if properties.get(Property.TRANSACTION_PREPARED) == "true":
-        return MessageType.TRANSACTION
-    delays = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)
-    if any(name in properties for name in delays):
+        return _TRANSACTION
+    if not _DELAYS.isdisjoint(properties):
         return MessageType.DELAY
     if Property.SHARDING_KEY in properties:
         return MessageType.FIFO
-    return MessageType.PRIORITY if Property.PRIORITY in properties else MessageType.NORMAL
+    return MessageType.PRIORITY if Property.PRIORITY in properties else _NORMAL
 
 
 def is_zlib(encoding: int) -> bool:
@@ -153,6 +171,6 @@ def is_zlib(encoding: int) -> bool:
 
     :raises CallRefused: the encoding is unknown, so no consumer could read it.
     """
-    if encoding not in (0, Encoding.IDENTITY, Encoding.GZIP):
+    if encoding not in (0, _IDENTITY, _GZIP):
         raise CallRefused(Code.MESSAGE_CORRUPTED, f"the body encoding {encoding} is unknown")
-    return encoding == Encoding.GZIP
+    return encoding == _GZIP

@@ -127,9 +127,11 @@ class RpcKey(NamedTuple):
     response: int
     is_long_polling: bool
     result: str
+    protocol: str = "remoting"
 
 
 SUCCESS, ONEWAY = "success", "oneway"
+GRPC = "grpc"
 
 
 class RpcLatency:

@@ -33,7 +33,7 @@ from rocketmq_py.wire.grpc import (
     trailers,
     trailers_only,
 )
-from rocketmq_py.wire.http2.connection import Cancelled, Event, Http2Connection, Http2Error, Opened, Received
+from rocketmq_py.wire.http2.connection import Event, Http2Connection, Http2Error, Opened, Received
 from rocketmq_py.wire.http2.frames import ErrorCode
 
 log = logging.getLogger(__name__)
@@ -174,17 +174,17 @@ class GrpcConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _event(self, event: Event) -> None:
-        if isinstance(event, Opened):
+        if type(event) is Opened:
             self._open(event)
             return
         running = self._calls.get(event.stream_id)
         if running is None:
             return
-        if isinstance(event, Cancelled):
+        if type(event) is Received:
+            self._receive(event, running)
+        else:
             self._forget(event.stream_id)
             running.call.cancelled()
-        else:
-            self._receive(event, running)
 
     def _open(self, event: Opened) -> None:
         stream_id = event.stream_id
@@ -251,9 +251,7 @@ class GrpcConnection(asyncio.Protocol):
         answers, self._answers = self._answers, []
         for stream_id, message in answers:
             if why is None:
-                self._h2.send_headers(stream_id, RESPONSE_HEADERS)
-                self._h2.send_data(stream_id, message)
-                self._h2.send_trailers(stream_id, OK_TRAILERS)
+                self._h2.send_whole(stream_id, RESPONSE_HEADERS, message, OK_TRAILERS)
             else:
                 self._refuse(stream_id, GrpcStatus.UNAVAILABLE, why)
 
@@ -273,7 +271,8 @@ class GrpcConnection(asyncio.Protocol):
     def send_answer(self, stream_id: int, messages: Sequence[bytes]) -> None:
         """Send all messages of an answer, when what its call stored is durable."""
         self._forget(stream_id)
-        self._answers.append((stream_id, b"".join(map(framed, messages))))
+        framed_messages = framed(messages[0]) if len(messages) == 1 else b"".join(map(framed, messages))
+        self._answers.append((stream_id, framed_messages))
         if not self._is_handling:
             self._flush_soon()
 

@@ -95,7 +95,7 @@ class Exposition:
         """Return the lines of the latency of requests."""
         rows = [
             (self.labels(
-                ("protocol_type", "remoting"), ("request_code", _code(RequestCode, key.request)),
+                ("protocol_type", key.protocol), ("request_code", _code(RequestCode, key.request)),
                 ("response_code", _code(ResponseCode, key.response)),
                 ("is_long_polling", text_of(value=key.is_long_polling)), ("result", key.result),
             ), found)

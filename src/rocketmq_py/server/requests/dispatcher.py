@@ -14,7 +14,7 @@ from time import monotonic
 from typing import NamedTuple, cast
 
 from rocketmq_py.accelerator import SendRun, installed
-from rocketmq_py.core.metrics.counters import ONEWAY, SUCCESS, RpcKey, RpcLatency
+from rocketmq_py.core.metrics.counters import GRPC, ONEWAY, SUCCESS, RpcKey, RpcLatency
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
@@ -268,9 +268,14 @@ class Dispatcher:
             self._run(self._respond_when_done(route, outcome, lane, responder))
             return None
         begin = monotonic() if self.latency is not None else 0.0
-        reply = self._outcome(route, lambda: cast("Outcome", route.method(responder.peer, request, body)), responder)
+        reply: Reply | None
+        try:
+            reply = self._outcome(cast("Outcome", route.method(responder.peer, request, body)), responder)
+        except Exception as e:  # noqa: BLE001 - as for requests of remoting
+            reply = failure(e, route.code.name, responder.peer.address)
         if self.latency is not None and reply is not None:
-            self.latency.observe(RpcKey(request.code, reply.code, False, SUCCESS), (monotonic() - begin) * 1000)
+            key = RpcKey(request.code, reply.code, False, SUCCESS, GRPC)
+            self.latency.observe(key, (monotonic() - begin) * 1000)
         return reply
 
     def finish_read(self) -> Reply | None:
@@ -283,22 +288,17 @@ class Dispatcher:
             return failure(e, "storing the messages of a read", "clients of gRPC")
         return None
 
-    def _outcome(self, route: Route, handle: Callable[[], Outcome], responder: Responder) -> Reply | None:
-        try:
-            outcome = handle()
-            if isinstance(outcome, Hold):
-                self._hold(outcome, responder)
-                return None
-            return outcome if outcome is not None else Reply()
-        except Exception as e:  # noqa: BLE001 - as for requests of remoting
-            return failure(e, route.code.name, responder.peer.address)
+    def _outcome(self, outcome: Outcome, responder: Responder) -> Reply | None:
+        if isinstance(outcome, Hold):
+            self._hold(outcome, responder)
+            return None
+        return outcome if outcome is not None else Reply()
 
     async def _respond_when_done(
         self, route: Route, outcome: Awaitable[Outcome], lane: Lane, responder: Responder
     ) -> None:
         try:
-            done = await outcome
-            reply = self._outcome(route, lambda: done, responder)
+            reply = self._outcome(await outcome, responder)
         except Exception as e:  # noqa: BLE001 - as for requests of remoting
             reply = failure(e, route.code.name, responder.peer.address)
         finally:

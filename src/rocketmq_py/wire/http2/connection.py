@@ -8,7 +8,6 @@ without end.
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +22,7 @@ MAX_HEADER_LIST = 16 * 1024
 STREAM_WINDOW = 1024 * 1024
 CONNECTION_WINDOW = 16 * 1024 * 1024
 """Bytes that a client may send before it is told that there is room for more; larger by far than what is on its way."""
+_HALF_STREAM_WINDOW, _HALF_CONNECTION_WINDOW = STREAM_WINDOW // 2, CONNECTION_WINDOW // 2
 
 _MAX_HEADER_BLOCK = 64 * 1024
 _MAX_CONTINUATIONS = 16
@@ -44,7 +44,7 @@ class Http2Error(CorruptFrame):
         self.code = code
 
 
-class Opened(NamedTuple):
+class Opened(msgspec.Struct, gc=False):
     """A request began. ``headers`` is None if its header list is too large. ``is_end``: no data follow."""
 
     stream_id: int
@@ -52,7 +52,7 @@ class Opened(NamedTuple):
     is_end: bool
 
 
-class Received(NamedTuple):
+class Received(msgspec.Struct, gc=False):
     """Data of a request arrived; ``is_end``: no more follow."""
 
     stream_id: int
@@ -60,7 +60,7 @@ class Received(NamedTuple):
     is_end: bool
 
 
-class Cancelled(NamedTuple):
+class Cancelled(msgspec.Struct, gc=False):
     """The client ended a stream; nothing can be sent in it any more."""
 
     stream_id: int
@@ -162,7 +162,12 @@ class Http2Connection:
             if end - begin < length:
                 break
             pos = begin + length
-            self._frame(kind, flags, stream_id & 0x7FFFFFFF, data[begin:pos])
+            if kind > frames.HEADERS or self._block is not None or self._expects_settings:
+                self._frame(kind, flags, stream_id & 0x7FFFFFFF, data[begin:pos])
+            elif kind == frames.DATA:
+                self._on_data(flags, stream_id & 0x7FFFFFFF, data[begin:pos])
+            else:
+                self._on_headers(flags, stream_id & 0x7FFFFFFF, data[begin:pos])
         self._rest = data[pos:] if pos < end else b""
         return events
 
@@ -197,7 +202,8 @@ class Http2Connection:
     # -- requests
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        payload = _unpadded(flags, payload)
+        if flags & frames.PADDED:
+            payload = _unpadded(payload)
         if flags & frames.HAS_PRIORITY:
             if len(payload) < 5:
                 raise Http2Error(ErrorCode.FRAME_SIZE_ERROR, "a HEADERS frame without its priority")
@@ -259,10 +265,10 @@ class Http2Connection:
         self._to_receive -= size
         if self._to_receive < 0:
             raise Http2Error(ErrorCode.FLOW_CONTROL_ERROR, "more data than the connection's window allows")
-        if self._to_receive < CONNECTION_WINDOW // 2:
+        if self._to_receive < _HALF_CONNECTION_WINDOW:
             self.output.append(frames.window_update(0, CONNECTION_WINDOW - self._to_receive))
             self._to_receive = CONNECTION_WINDOW
-        data = _unpadded(flags, payload)
+        data = _unpadded(payload) if flags & frames.PADDED else payload
         is_end = bool(flags & frames.END_STREAM)
         if not data and not is_end:
             self._note_noise(4)
@@ -279,7 +285,7 @@ class Http2Connection:
             return
         if is_end:
             stream.is_ended = True
-        elif stream.to_receive < STREAM_WINDOW // 2:
+        elif stream.to_receive < _HALF_STREAM_WINDOW:
             self.output.append(frames.window_update(stream_id, STREAM_WINDOW - stream.to_receive))
             stream.to_receive = STREAM_WINDOW
         self._events.append(Received(stream_id, data, is_end))
@@ -385,6 +391,21 @@ class Http2Connection:
         """True if something can be sent in a stream."""
         return stream_id in self._streams
 
+    def send_whole(self, stream_id: int, head: bytes, data: bytes, tail: bytes) -> None:
+        """Send a header block, data and the header block that ends the stream."""
+        stream = self._streams.get(stream_id)
+        if stream is None:
+            return
+        size = len(data)
+        if stream.waiting is not None or size > stream.window or size > self._window or size > self._frame_size:
+            self.send_headers(stream_id, head)
+            self.send_data(stream_id, data)
+            self.send_trailers(stream_id, tail)
+            return
+        self._window -= size
+        self.output.append(frames.whole_answer(stream_id, head, data, tail))
+        self._finish(stream_id, stream)
+
     def send_headers(self, stream_id: int, block: bytes, *, is_end: bool = False) -> None:
         """Send a header block (of less than a frame) before all data; with ``is_end`` the stream ends without data."""
         stream = self._streams.get(stream_id)
@@ -439,7 +460,8 @@ class Http2Connection:
 
     def _finish(self, stream_id: int, stream: _Stream) -> None:
         """Forget a stream that was answered; a client that still sends is told to stop, without an error."""
-        self._noise = max(0, self._noise - 4)
+        if self._noise:
+            self._noise = max(0, self._noise - 4)
         if not stream.is_ended:
             self.output.append(frames.rst_stream(stream_id, ErrorCode.NO_ERROR))
         self._forget(stream_id)
@@ -448,9 +470,10 @@ class Http2Connection:
         stream = self._streams.pop(stream_id, None)
         if stream is None:
             return False
-        self._blocked.pop(stream_id, None)
-        for data, _ in stream.waiting or ():
-            self.queued -= len(data)
+        if stream.waiting is not None:
+            self._blocked.pop(stream_id, None)
+            for data, _ in stream.waiting:
+                self.queued -= len(data)
         return True
 
     def _send_blocked(self) -> None:
@@ -495,9 +518,7 @@ def _window_fault(size: int) -> ErrorCode:
     return ErrorCode.FLOW_CONTROL_ERROR if size else ErrorCode.PROTOCOL_ERROR
 
 
-def _unpadded(flags: int, payload: bytes) -> bytes:
-    if not flags & frames.PADDED:
-        return payload
+def _unpadded(payload: bytes) -> bytes:
     if not payload or payload[0] >= len(payload):
         raise Http2Error(ErrorCode.PROTOCOL_ERROR, "more padding than the frame has bytes")
     return payload[1 : len(payload) - payload[0]]

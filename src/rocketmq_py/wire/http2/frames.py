@@ -52,6 +52,15 @@ def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
     return _HEAD.pack(len(payload) << 8 | kind, flags, stream_id) + payload
 
 
+def whole_answer(stream_id: int, head: bytes, data: bytes, tail: bytes) -> bytes:
+    """Return three frames: a header block, data, and the header block that ends the stream."""
+    return b"".join((
+        _HEAD.pack(len(head) << 8 | HEADERS, END_HEADERS, stream_id), head,
+        _HEAD.pack(len(data) << 8 | DATA, 0, stream_id), data,
+        _HEAD.pack(len(tail) << 8 | HEADERS, END_HEADERS | END_STREAM, stream_id), tail,
+    ))  # fmt: skip
+
+
 def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
     """Return a frame that ends a stream."""
     return frame(RST_STREAM, 0, stream_id, _U32.pack(code))

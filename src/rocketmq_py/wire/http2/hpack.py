@@ -104,7 +104,10 @@ class HpackDecoder:
         return self._dynamic[place]
 
     def _literal(self, block: bytes, pos: int, mask: int) -> tuple[tuple[bytes, bytes], int]:
-        index, pos = _integer(block, pos, mask)
+        index = block[pos] & mask
+        pos += 1
+        if index == mask:
+            index, pos = _continued(block, pos, mask)
         if index == 0:
             name, pos = _string(block, pos)
         else:
@@ -146,13 +149,15 @@ def _continued(block: bytes, pos: int, value: int) -> tuple[int, int]:
 
 
 def _string(block: bytes, pos: int) -> tuple[bytes, int]:
-    is_huffman = block[pos] & 0x80
-    length, pos = _integer(block, pos, 0x7F)
+    first = block[pos]
+    length = first & 0x7F
+    pos += 1
+    if length == 0x7F:
+        length, pos = _continued(block, pos, 0x7F)
     end = pos + length
     if end > len(block):
         raise CorruptFrame("a header block ends within a string")
-    data = block[pos:end]
-    return (decode_huffman(data) if is_huffman else data), end
+    return (decode_huffman(block[pos:end]) if first & 0x80 else block[pos:end]), end
 
 
 def encode_headers(headers: Headers) -> bytes:

@@ -64,32 +64,48 @@ def _nodes() -> dict[tuple[int, int], int]:
 class _Decoder:
     """Decodes a byte at a time, with a table of steps that is filled as they are needed.
 
-    A state is a prefix of a code. A step is the next state, and the bytes whose codes were completed.
+    A state is a prefix of a code: its number, times 256. A step is the next state, and the bytes whose codes were
+    completed; its key is the state and the byte.
     """
 
     def __init__(self) -> None:
         nodes = _nodes()
         self._numbers = nodes
         self._prefixes = list(nodes)
-        self.steps: dict[int, _Step | None] = {}
+        self.steps = _Steps(self)
         self.accepted = {
-            number for (bits, code), number in nodes.items() if bits <= _PADDING_BITS and code == (1 << bits) - 1
+            number << 8 for (bits, code), number in nodes.items() if bits <= _PADDING_BITS and code == (1 << bits) - 1
         }
         """The states in which a string may end: less than a byte of padding, the first bits of the end's code."""
 
-    def step(self, state: int, byte: int) -> _Step | None:
-        """Return the step of a state and a byte; None if it completes the code of the end, which never is sent."""
-        bits, code = self._prefixes[state]
+    def step(self, state: int, byte: int) -> _Step:
+        """Return the step of a state and a byte.
+
+        :raises CorruptFrame: it completes the code of the end, which never is sent.
+        """
+        bits, code = self._prefixes[state >> 8]
         done = bytearray()
         for shift in range(7, -1, -1):
             bits, code = bits + 1, code << 1 | byte >> shift & 1
             symbol = _CODES.get((bits, code))
             if symbol == _END:
-                return None
+                raise CorruptFrame("a Huffman code in a header block has the code of its end in it")
             if symbol is not None:
                 done.append(symbol)
                 bits = code = 0
-        return self._numbers[bits, code], bytes(done)
+        return self._numbers[bits, code] << 8, bytes(done)
+
+
+class _Steps(dict[int, _Step]):
+    """The steps that were needed, by the state and the byte."""
+
+    def __init__(self, decoder: _Decoder) -> None:
+        super().__init__()
+        self._decoder = decoder
+
+    def __missing__(self, key: int) -> _Step:
+        step = self[key] = self._decoder.step(key & ~0xFF, key & 0xFF)
+        return step
 
 
 @cache
@@ -107,13 +123,7 @@ def decode_huffman(data: bytes) -> bytes:
     state = 0
     parts = []
     for byte in data:
-        key = state << 8 | byte
-        if key not in steps:
-            steps[key] = decoder.step(state, byte)
-        found = steps[key]
-        if found is None:
-            raise CorruptFrame("a Huffman code in a header block has the code of its end in it")
-        state, done = found
+        state, done = steps[state | byte]
         parts.append(done)
     if state not in decoder.accepted:
         raise CorruptFrame("a Huffman code in a header block is not padded with its end")

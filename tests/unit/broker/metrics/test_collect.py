@@ -15,9 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from rocketmq_py.broker.metrics import collect
 from rocketmq_py.broker.metrics.collect import Collector
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, version_name
 from rocketmq_py.server import Server
 from rocketmq_py.store.read.scrub import Counts
+from tests.unit.broker.grpc.calls import Calls, new_message
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send
 from tests.unit.store.memoryfs import MemoryFileSystem
@@ -90,6 +93,23 @@ def test_messages_are_counted_by_topic_and_kind(counting: Broker) -> None:
     }
 
 
+def test_clients_and_requests_of_grpc_have_their_protocol(counting: Broker) -> None:
+    calls = Calls(counting.running)
+    counting.services.topics.put([TopicConfig(topic_name="t", read_queue_nums=1, write_queue_nums=1)])
+    counting.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+    consumer, producer = calls.consume("t", "g"), Calls(counting.running, "producer").produce("t")
+    assert consumer.call.is_open
+    assert producer.call.is_open
+    calls.send(new_message("t"))
+    counting.send("t")
+    found = counting.samples()
+    latency = found["rocketmq_rpc_latency_milliseconds_count"]
+    sends = {labels[0]: count for labels, count in latency.items() if labels[1] == "send_message_v2"}
+    assert sends == {"grpc": 1.0, "remoting": 1.0}
+    assert [labels[2] for labels in found["rocketmq_producer_connections"]] == ["grpc"]
+    assert [labels[4] for labels in found["rocketmq_consumer_connections"]] == ["grpc"]
+
+
 def test_the_lag_of_groups_is_there_while_they_are_offline(counting: Broker) -> None:
     for _ in range(5):
         counting.send("t")
@@ -116,7 +136,7 @@ def test_pulls_move_messages_from_ready_to_inflight(counting: Broker) -> None:
     (out,) = found["rocketmq_messages_out_total"].items()
     assert out == (("t", "g", "false"), 4.0)
     (connections,) = found["rocketmq_consumer_connections"].items()
-    assert (connections[0][0], connections[1]) == ("g", 1.0)
+    assert (connections[0][0], connections[0][4], connections[1]) == ("g", "remoting", 1.0)
 
 
 def test_state_of_the_broker(counting: Broker) -> None:

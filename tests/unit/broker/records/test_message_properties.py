@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.broker.records.message_properties import PropertyWriter, decode
@@ -26,6 +27,8 @@ NAMES = st.sampled_from(
         "XTRAN_MSG",
         "PGROUP",
         "REAL_TOPIC",
+        "BORN_TIMESTAMP",
+        "XBORN_TIMESTAMP",
         "__transactionId__",
     ]
 )
@@ -83,3 +86,28 @@ def test_the_cache_is_bounded() -> None:
     for i in range(10_000):
         assert subject.write_common(f"id\x01{i}\x02UNIQ_KEY\x01U\x02") is not None
     assert len(subject._seen) <= 4096
+
+
+@pytest.mark.parametrize("text", ["{}UNIQ_KEY\x01U\x02TAGS\x01A\x02", "UNIQ_KEY\x01U\x02TAGS\x01A\x02{}"])
+def test_the_time_of_birth_is_not_part_of_what_is_remembered(text: str) -> None:
+    subject = property_writer()
+    for born in range(10):
+        marked = subject.write_common(text.format(f"BORN_TIMESTAMP\x01{born}\x02"))
+        assert marked is not None
+        assert marked.tags_code == 65
+        assert f"BORN_TIMESTAMP\x01{born}\x02" in marked.text
+    assert list(subject._seen) == ["TAGS\x01A\x02"]
+
+
+@pytest.mark.parametrize("text", [
+    "BORN_TIMESTAMP\x01DELAY\x013\x02UNIQ_KEY\x01U\x02", "BORN_TIMESTAMP\x01\x02UNIQ_KEY\x01U\x02",
+    "BORN_TIMESTAMP\x015\x02DELAY\x013\x02UNIQ_KEY\x01U\x02", "UNIQ_KEY\x01U\x02BORN_TIMESTAMP\x015",
+])  # fmt: skip
+def test_what_only_looks_like_a_time_of_birth_is_parsed(text: str) -> None:
+    assert property_writer().write_common(text) is None
+
+
+def test_a_name_that_ends_like_that_of_the_time_of_birth_stays() -> None:
+    subject = property_writer()
+    assert subject.write_common("xBORN_TIMESTAMP\x015\x02UNIQ_KEY\x01U\x02") is not None
+    assert list(subject._seen) == ["xBORN_TIMESTAMP\x015\x02"]

@@ -305,6 +305,55 @@ def test_data_wait_for_the_windows_of_stream_and_connection() -> None:
     assert not connection.is_open(1)
 
 
+WHOLE = [(frames.HEADERS, END_HEADERS, 1, b"h"), (frames.DATA, 0, 1, b"data"), (frames.HEADERS, 5, 1, b"t")]
+
+
+def test_a_whole_answer_is_one_piece_of_output() -> None:
+    connection = new_connection()
+    connection.receive(opened(1, END_HEADERS | END) + opened(3))
+    for stream in (1, 3, 5):
+        connection.send_whole(stream, b"h", b"data", b"t")
+    assert len(connection.output) == 3
+    reset = (frames.RST_STREAM, 0, 3, b"\0\0\0\0")  # the client has not ended its side
+    assert split(connection.output) == [*WHOLE, *[(kind, flags, 3, data) for kind, flags, _, data in WHOLE], reset]
+    assert connection.open_streams == 0
+
+
+def test_a_whole_answer_takes_room_of_the_connection() -> None:
+    connection = new_connection()
+    connection.receive(opened(1, END_HEADERS | END) + opened(3, END_HEADERS | END))
+    connection.receive(frames.settings({5: 100_000}))
+    connection.send_whole(1, b"h", b"x" * 65_535, b"t")
+    connection.output.clear()
+    connection.send_whole(3, b"h", b"data", b"t")
+    assert split(connection.output) == [(frames.HEADERS, END_HEADERS, 3, b"h")]
+    assert connection.queued == len(b"data") + len(b"t")
+    connection.receive(frames.window_update(0, 4))
+    assert split(connection.output) == [(frames.DATA, 0, 3, b"data"), (frames.HEADERS, END_HEADERS | END, 3, b"t")]
+
+
+@pytest.mark.parametrize("limits", [{4: 3}, {4: 4}])
+def test_a_whole_answer_waits_for_the_window_of_its_stream(limits: dict[int, int]) -> None:
+    connection = new_connection()
+    connection.receive(frames.settings(limits) + opened(1, END_HEADERS | END))
+    connection.output.clear()
+    connection.send_whole(1, b"h", b"data", b"t")
+    if limits[4] == 4:
+        assert split(connection.output) == WHOLE
+        return
+    assert split(connection.output) == [WHOLE[0], (frames.DATA, 0, 1, b"dat")]
+    connection.receive(frames.window_update(1, 1))
+    assert split(connection.output) == [(frames.DATA, 0, 1, b"a"), WHOLE[2]]
+
+
+def test_a_large_whole_answer_is_cut_into_frames() -> None:
+    connection = new_connection()
+    connection.receive(opened(1, END_HEADERS | END))
+    connection.send_whole(1, b"h", b"x" * 16_385, b"t")
+    sizes = [len(payload) for kind, _, _, payload in split(connection.output) if kind == frames.DATA]
+    assert sizes == [16_384, 1]
+
+
 def test_a_larger_initial_window_lets_waiting_streams_go_on_and_a_smaller_one_stops_them() -> None:
     connection = new_connection()
     connection.receive(frames.settings({4: 10}) + opened(1, END_HEADERS | END))
