@@ -47,7 +47,8 @@ class NameServer:
 class Broker:
     fails = False
 
-    def __init__(self, config: Any, store: Any, *, tls: object, access: object) -> None:
+    def __init__(self, config: Any, store: Any, *, tls: object, access: object, needs_fast_port: bool) -> None:
+        assert not needs_fast_port, "another process may have it when the broker comes back"
         self.name, self.config, self.store = config.broker_name, config, store
         self.port = config.listen_port or 10_000 + ord(self.name[-1])
         self.address = f"127.0.0.1:{self.port}"
