@@ -121,15 +121,12 @@ class AuthDispatcher:
     def _user_of(self, name: str, signed: bytes, signature: str) -> User | str:
         if not name:
             return "username cannot be null."
-        user = self.table.user(name)
-        if user is None:
-            return f"User:{name} is not found."
-        if not user.enabled:
-            return f"User:{name} is disabled."
-        expected = hmac.digest(user.password.encode(), signed, "sha1").hex()
-        if not hmac.compare_digest(expected.encode(), signature.lower().encode("utf-8", "replace")):
-            return "check signature failed."
-        return user
+        given = signature.lower().encode("utf-8", "replace")
+
+        def is_right(secret: str) -> bool:
+            return hmac.compare_digest(hmac.digest(secret.encode(), signed, "sha1").hex().encode(), given)
+
+        return self._verified(name, is_right)
 
     def _key(self, peer: Peer, topic: str, name: str, *, is_open: bool) -> bytes | None:
         """Return the secret key with which to verify the sends of user ``name`` to ``topic``.
@@ -182,15 +179,21 @@ class AuthDispatcher:
         name = request.ext.get(ACCESS_KEY)
         if not name:
             return "the request is not signed: this server requires credentials (an access key and a secret key)"
+
+        def is_right(secret: str) -> bool:
+            expected = sign(request.ext, request.body, secret)
+            return hmac.compare_digest(expected.encode(), request.ext.get(SIGNATURE, "").encode())
+
+        return self._verified(name, is_right)
+
+    def _verified(self, name: str, is_right: Callable[[str], bool]) -> User | str:
+        """Return a user, or why it is not accepted; ``is_right`` compares the signature for the user's secret."""
         user = self.table.user(name)
         if user is None:
             return f"User:{name} is not found."
         if not user.enabled:
             return f"User:{name} is disabled."
-        expected = sign(request.ext, request.body, user.password)
-        if not hmac.compare_digest(expected.encode(), request.ext.get(SIGNATURE, "").encode()):
-            return "check signature failed."
-        return user
+        return user if is_right(user.password) else "check signature failed."
 
 
 def _ip(peer: Peer) -> str:
