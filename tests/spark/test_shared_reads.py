@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql.types import StructField, StructType
 
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
-from rocketmq_py.arrow.remoting.queues import Addresses
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.datasource import RocketMQDataSource
 from rocketmq_py.spark.schema import READ_TYPES
-from rocketmq_py.spark.source.partitions import QueuePartition, SharedPartition
+from rocketmq_py.spark.source.partitions import SharedPartition
 from rocketmq_py.wire.command import Command
 from tests.spark.conftest import Topic
 from tests.unit.arrow.scripted import answer, scripted
@@ -75,7 +75,7 @@ def test_removed_messages_are_queried_once_for_a_shared_task(caplog: pytest.LogC
     with scripted(respond, queues=4) as peer:
         at = Addresses(peer.address)
         ranges = [QueueRange(MessageQueue("t", "broker-a", number), 0, 10) for number in (1, 2)]
-        task = SharedPartition([QueuePartition(one, at) for one in ranges])
+        task = SharedPartition([LocatedRange(one, at) for one in ranges])
 
         def read(fail_on_data_loss: str) -> list[Any]:
             given = {"namesrv": peer.address, "subscribe": "t", "tags": "A", "failOnDataLoss": fail_on_data_loss}
