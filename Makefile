@@ -29,6 +29,10 @@ help: ## list the targets
 demo: $(VENV)/.demo ## a day of work: 336,776 departures through broker, consumer and Spark (ARGS="--rate 5000 --fresh")
 	$(BIN)/python -m demo $(ARGS)
 
+.PHONY: pipeline
+pipeline: $(VENV)/.examples ## flights through a topic into Delta tables, exactly once, with checked numbers (ARGS="--days 30 --registry URL")
+	$(BIN)/python -m examples.pipeline $(ARGS)
+
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
 	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m tests.side_by_side -q --hypothesis-profile quick -m "not long" $(ARGS)
@@ -119,7 +123,7 @@ format: $(VENV)/.dev ## sort imports and format
 .PHONY: clean
 clean: ## remove the environment, caches and what demo and bench wrote
 	rm -rf $(VENV) native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage* dist build site \
-		demo-data bench-results spark-warehouse metastore_db derby.log
+		demo-data pipeline-data bench-results spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # -- the environment: one stamp per set of packages, renewed when their list changes
@@ -137,6 +141,10 @@ $(VENV)/.venv:
 
 $(VENV)/.demo: $(VENV)/.venv pyproject.toml constraints.txt
 	$(INSTALL) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.examples: $(VENV)/.venv pyproject.toml constraints.txt
+	$(INSTALL) --editable '.[examples,fast,rich]'
 	@touch $@
 
 NATIVE := native/pyproject.toml native/Cargo.toml native/Cargo.lock $(wildcard native/src/*.rs native/python/*/*.py*)

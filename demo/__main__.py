@@ -15,8 +15,8 @@ from rich.console import Console
 
 from demo import flights, report
 from demo.board import Board
-from demo.server import running_server
 from demo.state import StateFile
+from examples.server import running_server
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
