@@ -36,8 +36,8 @@ def year(days: int) -> pd.DataFrame:
     fates = {LATE: in_first & ((at % _EVERY[LATE] == 1) | (at >= first - _LAST_OF_FIRST))}
     for shift, fate in enumerate((REPEATED, JSON, CUT), 2):
         fates[fate] = in_first & (at % _EVERY[fate] == shift)
-    fate = np.select(list(fates.values()), list(fates), SENT)
-    return flights.assign(fate=fate, delivery=np.where(in_first & (fate != LATE), 1, 2))
+    chosen = np.select(list(fates.values()), list(fates), SENT)
+    return flights.assign(fate=chosen, delivery=np.where(in_first & (chosen != LATE), 1, 2))
 
 
 def messages(flights: pd.DataFrame, avro: Avro, topic: str) -> pa.Table:

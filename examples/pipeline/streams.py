@@ -90,7 +90,7 @@ def why_unreadable(avro: Avro) -> Column:
             return str(e)
         return "the flight lacks a column"
 
-    return f.udf(reason, "string")(f.col("body"))
+    return f.udf(reason, "string", useArrow=False)(f.col("body"))
 
 
 def replay(p: Pipeline) -> None:
@@ -103,7 +103,7 @@ def replay(p: Pipeline) -> None:
         except (ValueError, BodyMismatch):
             return None
 
-    rewritten = f.udf(rewrite, "binary")(f.col("body"))
+    rewritten = f.udf(rewrite, "binary", useArrow=False)(f.col("body"))
     letters = stream(p.spark, p.namesrv, DEAD_LETTERS).select(rewritten.alias("body"), "tags", "keys")
     run(exactly_once(p, letters.where("body is not null"), FLIGHTS), "replay", p.checkpoint("replay"))
 
