@@ -59,6 +59,7 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
         yield Run(p, flights, figures, data / "progress.jsonl", server)
 
 
+@pytest.mark.long
 @needs_admission
 def test_the_numbers_agree(done: Run) -> None:
     found = checks(done.pipeline, done.flights, done.figures.late)
@@ -66,6 +67,7 @@ def test_the_numbers_agree(done: Run) -> None:
     assert [str(check) for check in found if not check.holds] == []
 
 
+@pytest.mark.long
 @needs_admission
 def test_other_flights_are_noticed(done: Run) -> None:
     found = checks(done.pipeline, done.flights.iloc[1:], done.figures.late + 1)
@@ -74,6 +76,7 @@ def test_other_flights_are_noticed(done: Run) -> None:
     assert {"bronze has each message", "flights too late for gold, which silver has"} <= wrong
 
 
+@pytest.mark.long
 def test_everything_that_goes_wrong_has_happened(done: Run) -> None:
     fates = done.flights["fate"].value_counts()
     assert all(fates[fate] > 0 for fate in (LATE, REPEATED, JSON, CUT))
@@ -84,6 +87,7 @@ def test_everything_that_goes_wrong_has_happened(done: Run) -> None:
     assert done.registry.subjects == {"flights-value": [1, 2]}
 
 
+@pytest.mark.long
 @needs_admission
 def test_a_repeated_micro_batch_changes_no_table(done: Run) -> None:
     before = {name: DeltaTable(str(done.pipeline.data / name)).to_pandas() for name in ("bronze", "silver", "gold")}
@@ -99,6 +103,7 @@ def test_a_repeated_micro_batch_changes_no_table(done: Run) -> None:
         assert len(after) == len(rows) > 0, name
 
 
+@pytest.mark.long
 def test_lag_and_rates_are_shown(done: Run) -> None:
     head, *rows = report.lines(done.figures.batches)
     assert "rows/s" in head
@@ -109,6 +114,7 @@ def test_lag_and_rates_are_shown(done: Run) -> None:
     assert "carrier_days" in page.read_text()
 
 
+@pytest.mark.long
 def test_dead_letters_say_why(done: Run) -> None:
     p = done.pipeline
     read = p.spark.read.format("rocketmq").options(namesrv=p.namesrv, subscribe=streams.DEAD_LETTERS)
