@@ -124,6 +124,8 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def __init__(self) -> None:
         super().__init__()
+        # Nobody asks for asyncio.all_tasks() here, and entering each in that weak set takes more than making it.
+        asyncio.tasks._all_tasks.add = bool  # type: ignore[attr-defined]
         self._moment = clock.moment
         self._moment[0] = 1.0
         # What is called for each task and future is a function in C.
@@ -151,8 +153,8 @@ class SimLoop(asyncio.BaseEventLoop):
         ready, timers, moment, process_of = self._waiting, self._timers, self._moment, _current
         while not self._stopping:
             now = moment[0] + _TURN_SECONDS
-            if not ready:
-                now = max(now, self._next_timer())
+            if not ready and (due := self._next_timer()) > now:
+                now = due
             moment[0] = now
             while timers and timers[0][0] <= now:
                 ready.append(heappop(timers)[2])

@@ -17,6 +17,8 @@ Address = tuple[str, int]
 
 _FIRST_PORT = 40_000
 _HIGH_WATER = 64 * 1024
+_SPLIT_SHARE = 0.1
+"""Of what arrives, the share that arrives in two pieces."""
 _RESET = "reset"
 _END = "end"
 
@@ -130,7 +132,7 @@ class End(asyncio.Transport):
         if self.damages is not None:
             piece, self.damages = self.damages(piece), None
             self._network.damaged.append(self.peer)
-        self._network.send(self, piece)
+        self._send(piece)
         if self._unread > self._high and not self._is_paused:
             self._is_paused = True
             assert self._protocol is not None
@@ -158,19 +160,22 @@ class End(asyncio.Transport):
     def close(self) -> None:
         if not self.is_closing() and not self.process.is_dead:
             self._is_closing = True
-            self._network.send(self, _END)
+            self._send(_END)
             self._lose(None)
 
     def abort(self) -> None:
         if not self._is_closed and not self.process.is_dead:
             self._is_closing = True
-            self._network.send(self, _RESET)
+            self._send(_RESET)
             self._lose(None)
 
     # -- the network's side
 
-    def depart(self, what: bytes | str, at: float) -> None:
-        """Put something on its way to the peer."""
+    def _send(self, what: bytes | str) -> None:
+        """Put something on its way to the peer, unless nothing gets there."""
+        if self.is_silent:
+            return
+        at = self._loop.time() + self._network.delay()
         if self._pipe:
             last_at, last = self._pipe[-1]
             at = max(at, last_at)
@@ -178,7 +183,8 @@ class End(asyncio.Transport):
                 self._pipe[-1] = last_at, last + what
                 return
         self._pipe.append((at, what))
-        self._pump()
+        if self._timer is None:
+            self._pump()
 
     def _pump(self) -> None:
         """Wait for the next piece to arrive, if the peer reads."""
@@ -191,16 +197,17 @@ class End(asyncio.Transport):
         if not self._pipe or self.peer._is_closed:
             self._pipe.clear()
             return
-        if self._network.is_cut(self.process, self.peer.process):
-            self._network.stalled.append(self)
+        network = self._network
+        if network._cuts and network.is_cut(self.process, self.peer.process):
+            network.stalled.append(self)
             return
         if not self.peer._is_reading and self._pipe[0][1] is not _RESET:
             return
         _, what = self._pipe.popleft()
         if isinstance(what, bytes):
-            if len(what) > 1 and self._network.splits():
-                what, later = self._network.split(what)
-                self._pipe.appendleft((self._loop.time() + self._network.gap(), later))
+            if len(what) > 1 and network.random() <= _SPLIT_SHARE:
+                what, later = network.split(what)
+                self._pipe.appendleft((self._loop.time() + network.gap(), later))
             if self._pipe:
                 self._pump()
             self._hand_over(what)
@@ -212,13 +219,16 @@ class End(asyncio.Transport):
     def _hand_over(self, data: bytes) -> None:
         self._unread -= len(data)
         if self._is_paused and self._unread <= self._low and not self.process.is_dead:
-            self._is_paused = False
-            protocol = self._protocol
-            if protocol is not None:
-                self._loop.call_soon(lambda: self._is_closed or protocol.resume_writing(), context=self.context)
+            self._resume()
         self._network.trace.transfer(self, data)
         assert self.peer._protocol is not None
         self.peer._protocol.data_received(data)
+
+    def _resume(self) -> None:
+        self._is_paused = False
+        protocol = self._protocol
+        if protocol is not None:
+            self._loop.call_soon(lambda: self._is_closed or protocol.resume_writing(), context=self.context)
 
     def _ended(self) -> None:
         assert self._protocol is not None
@@ -267,6 +277,7 @@ class Network:
         self.loop = loop
         loop.network = self
         self.chance = chance
+        self.random = chance.random
         self.trace = Trace(loop, keep=keep_trace)
         self.listeners: dict[Address, Listener] = {}
         self.ends: dict[End, None] = {}
@@ -287,19 +298,16 @@ class Network:
         low, high = self.latency
         if self.loop.time() < self.slow_until:
             low, high = 0.05, 0.4
-        return low + (high - low) * self.chance.random()
+        return low + (high - low) * self.random()
 
     def thread_delay(self) -> float:
-        return 0.0001 + 0.001 * self.chance.random()
+        return 0.0001 + 0.001 * self.random()
 
     def gap(self) -> float:
-        return 0.001 * self.chance.random()
+        return 0.001 * self.random()
 
     def merges(self) -> bool:
-        return self.chance.random() < 0.7
-
-    def splits(self) -> bool:
-        return self.chance.random() <= 0.1
+        return self.random() < 0.7
 
     def split(self, data: bytes) -> tuple[bytes, bytes]:
         """What of some data arrives now, and what a little later."""
@@ -336,15 +344,11 @@ class Network:
         listener = self.listeners[address] = Listener(self, process, address, factory)
         return listener
 
-    def send(self, end: End, what: bytes | str) -> None:
-        if not end.is_silent:
-            end.depart(what, self.loop.time() + self.delay())
-
     # -- what goes wrong
 
     def is_cut(self, one: Process, other: Process) -> bool:
         """True if nothing passes between two machines."""
-        return bool(self._cuts) and frozenset((one.ip, other.ip)) in self._cuts
+        return frozenset((one.ip, other.ip)) in self._cuts
 
     @property
     def is_whole(self) -> bool:
