@@ -83,7 +83,8 @@ class StreamReaderBase(DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the partitions of the micro-batch from ``start`` to ``end``; small ranges share one."""
         first, last = self._resume(start), self._checked(end)
-        recorded = start_of_document(end)
+        # The end of the first micro-batch is the start of the next one, and still has the offsets of its own start.
+        recorded = start_of_document(end) if start_of_document(start) is None else None
         if recorded is not None:  # "latest" may have moved since the first micro-batch was planned
             first = self._selected(recorded)
         if first == last:

@@ -333,6 +333,20 @@ if SUPPORTS_ADMISSION:
                 assert again.latestOffset(later, ReadAllAvailable()) == later
                 again.stop()
 
+    def test_a_micro_batch_that_ends_where_the_first_one_ended_is_empty() -> None:
+        """Its offsets have the start of the first micro-batch, which has been read."""
+        broker = Broker(last=30)
+        with scripted(broker) as peer:
+            reader = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+            assert ranges(reader.partitions(reader.initialOffset(), end)) == [(0, 30)]
+            assert reader.latestOffset(end, ReadAllAvailable()) == end
+            assert reader.partitions(end, end) == []
+            reader.stop()
+            again = StreamReader(options(peer, start=Boundary.EARLIEST), None)
+            assert again.partitions(end, end) == []
+            again.stop()
+
     def test_a_first_micro_batch_without_recorded_start_reads_nothing_that_is_not_known_to_be_new() -> None:
         """A checkpoint of an earlier version; "latest" has moved beyond the end of its only micro-batch."""
         broker = Broker(last=70)
