@@ -71,6 +71,7 @@ class _PopState(msgspec.Struct):
     :ivar count: the number of messages for the answer.
     :ivar end: offset up to which the commit log must be on disk and on slaves before the answer is sent; 0 for none.
     :ivar rest: the number of messages left in the queues.
+    :ivar damaged: the damaged messages that were left out, as entries of the answer.
     :ivar passed_over: True if messages did not match the filter, or it has reached its limit of evaluated records.
     """
 
@@ -89,6 +90,7 @@ class _PopState(msgspec.Struct):
     starts: list[str] = msgspec.field(default_factory=list)
     offsets: list[str] = msgspec.field(default_factory=list)
     order_counts: list[str] = msgspec.field(default_factory=list)
+    damaged: list[str] = msgspec.field(default_factory=list)
 
     @property
     def is_full(self) -> bool:
@@ -166,6 +168,8 @@ class PopService:
                 self._polling.wake(key)
             return self._found(state)
         self._stats.missed()
+        if state.damaged:  # answered at once, because the answer tells of them
+            return Reply(Code.POLLING_TIMEOUT, "NO_MATCHED_MESSAGE", self._answer(state))
         goes_on = state.passed_over and state.rest > 0
         return self._hold(key, state, HeldPop(self._pop_again, peer, request, born, goes_on))
 
@@ -285,6 +289,8 @@ class PopService:
         )  # fmt: skip
         if begun != start:
             self._offsets.commit(group, topic, queue_id, begun, state.peer.address)
+        if found.damaged:
+            state.damaged.append(pop_handle.msg_offset_entry(topic, queue_id, found.damaged))
         if found.count:
             self._take(state, topic, queue_id, begun, found)
         elif found.status in _PASSED_OVER and found.next_offset > begun:
@@ -374,6 +380,7 @@ class PopService:
             rest_num=state.rest, start_offset_info=pop_handle.join_entries(state.starts),
             msg_offset_info=pop_handle.join_entries(state.offsets),
             order_count_info=pop_handle.join_entries(state.order_counts) if state.header.order else None,
+            damaged=pop_handle.join_entries(state.damaged) or None,
         )  # fmt: skip
 
 

@@ -39,7 +39,11 @@ class PopMessage(TopicHeader, kw_only=True):
 
 
 class PopResponse(Header, kw_only=True):
-    """Result of a pop; the records are in the body. ``rest_num`` is the number of messages left to pop."""
+    """Result of a pop; the records are in the body. ``rest_num`` is the number of messages left to pop.
+
+    ``damaged`` is an extension of this project that other clients ignore: the messages that the broker left out because
+    its stored copy is damaged, in the form of ``msg_offset_info``. They are not popped again.
+    """
 
     pop_time: Int64
     invisible_time: Int64
@@ -48,6 +52,7 @@ class PopResponse(Header, kw_only=True):
     start_offset_info: str | None = None
     msg_offset_info: str | None = None
     order_count_info: str | None = None
+    damaged: str | None = None
 
 
 class AckMessage(TopicHeader, kw_only=True):

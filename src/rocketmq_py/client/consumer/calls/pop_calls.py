@@ -10,7 +10,7 @@ import copy
 import logging
 import math
 import uuid
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -22,7 +22,14 @@ from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook, filter_messages
 from rocketmq_py.core.consumer.pull_result import filter_by_tags
 from rocketmq_py.core.pop.receipts import GIVE_BACK, PoppedMessage, attach_receipts, batch_acks, missing_offsets
-from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RequestNotSupported, RocketMQError
+from rocketmq_py.errors import (
+    BrokerError,
+    CorruptRecord,
+    NetworkError,
+    NoRouteError,
+    RequestNotSupported,
+    RocketMQError,
+)
 from rocketmq_py.model import MessageExt, MessageQueue, RecordHead
 from rocketmq_py.protocol.bodies.client import SubscriptionData
 from rocketmq_py.protocol.bodies.pop import BatchAckRequest
@@ -37,7 +44,7 @@ from rocketmq_py.protocol.headers.pop import (
     PopResponse,
 )
 from rocketmq_py.protocol.namespaces import queue_without_namespace, with_namespace, without_namespace
-from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, Place, real_topic
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, Place, parse_msg_offsets, real_topic
 from rocketmq_py.wire.record import BodyRules
 
 _log = logging.getLogger(__name__)
@@ -49,6 +56,7 @@ GRACE = 10.0
 MOST_MESSAGES = 32
 """Maximum number of messages that a broker returns for one pop."""
 
+_MOST_LEFT_OUT = 1000
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})
 
 
@@ -112,6 +120,10 @@ class PopCalls:
         self._group = group
         self._filter_hooks = filter_hooks
         self._namespace = namespace
+        self._left_out: OrderedDict[tuple[MessageQueue, int], None] = OrderedDict()
+        """Damaged messages that brokers have left out, the latest last: an orderly pop that is repeated names them
+        again.
+        """
 
     async def master(self, broker_name: str, topic: str) -> str:
         """The ``host:port`` of a broker's master, which alone serves POP requests.
@@ -168,10 +180,12 @@ class PopCalls:
                 order.lost(header.attempt_id)
             raise
         if answer.code in _NOTHING:
+            self._note_left_out(queue, answer.ext.get("damaged"), address)
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise BrokerError.of(answer.code, answer.remark, address)
         response = PopResponse.from_ext(answer.ext)
+        self._note_left_out(queue, response.damaged, address)
         popped, skipped = await self._decode(answer.body, queue, response, order=order is not None)
         if not subscription.tags_set and not self._filter_hooks:
             return PopAnswer(popped, skipped, response.pop_time)
@@ -182,6 +196,24 @@ class PopCalls:
             [one for one in popped if one.message in wanted],
             [*skipped, *(one for one in popped if one.message not in wanted)], response.pop_time,
         )  # fmt: skip
+
+    def _note_left_out(self, queue: MessageQueue, text: str | None, address: str) -> None:
+        """Record damaged messages that a broker has left out of a pop, each once.
+
+        :param queue: the queue of the pop request.
+        :param text: the field ``damaged`` of the answer.
+        :raises BadHeader: the field is illegal.
+        """
+        for (flag, queue_id), offsets in parse_msg_offsets(text).items():
+            topic = real_topic(queue.topic, self._group, flag)
+            source = queue_without_namespace(self._namespace, MessageQueue(topic, queue.broker_name, queue_id))
+            for offset in offsets:
+                if (source, offset) in self._left_out:
+                    continue
+                self._left_out[source, offset] = None
+                if len(self._left_out) > _MOST_LEFT_OUT:
+                    self._left_out.popitem(last=False)
+                self._skipped.damaged(source, offset, CorruptRecord(f"broker {address} has left it out"))
 
     async def _decode(
         self, body: bytes, queue: MessageQueue, response: PopResponse, *, order: bool

@@ -4,14 +4,15 @@ import logging
 
 import pytest
 
+from rocketmq_py.client.consumer.calls import pop_calls
 from rocketmq_py.client.consumer.calls.pop_calls import AttemptIds, PopCalls
 from rocketmq_py.client.consumer.calls.single_pull import SinglePulls
 from rocketmq_py.client.consumer.filters import make_subscription
 from rocketmq_py.client.consumer.skipped import SkippedMessages
-from rocketmq_py.errors import BrokerError, ConnectError, NoRouteError
+from rocketmq_py.errors import BadHeader, BrokerError, ConnectError, NoRouteError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
-from rocketmq_py.protocol.pop_handle import InitMode
+from rocketmq_py.protocol.pop_handle import InitMode, pop_retry_topic
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import DEFAULT_RULES
 from tests.unit.client.consumer.popbroker import GROUP, POP_TIME, TOPIC, record, with_broker
@@ -20,9 +21,9 @@ QUEUE = MessageQueue(TOPIC, "b", 0)
 ALL = make_subscription(TOPIC, "*", None, 0)
 
 
-async def calls(brokers):
+async def calls(brokers, on_damaged=None):
     await brokers.instance.routes.get(TOPIC)
-    skipped = SkippedMessages(GROUP, None)
+    skipped = SkippedMessages(GROUP, on_damaged)
     return PopCalls(
         brokers.instance, GROUP, DEFAULT_RULES, skipped, SinglePulls(brokers.instance, GROUP, DEFAULT_RULES, skipped)
     )
@@ -66,6 +67,36 @@ async def test_an_answer_is_messages_nothing_or_an_error(brokers):
     brokers.special[Code.POP_MESSAGE] = lambda _: Command(1, remark="no")
     with pytest.raises(BrokerError, match="no"):
         await popped(brokers)
+
+
+@with_broker()
+async def test_damaged_messages_that_a_broker_leaves_out_are_told_once(brokers, monkeypatch):
+    monkeypatch.setattr(pop_calls, "_MOST_LEFT_OUT", 3)
+    told = []
+    made = await calls(brokers, told.append)
+
+    async def pop_again():
+        return await made.pop(QUEUE, ALL, most=8, invisible=60, poll=15, start=InitMode.MIN, order=None)
+
+    answered(brokers, startOffsetInfo="0 0 4", msgOffsetInfo="0 0 5,6", damaged="0 0 4,7;1 3 4")
+    for _ in range(2):  # an orderly pop that is repeated
+        assert [one.message.queue_offset for one in (await pop_again()).popped] == [5, 6]
+    retry = MessageQueue(pop_retry_topic(TOPIC, GROUP), "b", 3)
+    places = [(one.queue, one.offset) for one in told]
+    assert places == [(QUEUE, 4), (QUEUE, 7), (retry, 4)]
+    assert told[0].reason == "broker b:1 has left it out"
+    told.clear()
+    for code, offset in ((ResponseCode.POLLING_TIMEOUT, 8), (ResponseCode.PULL_NOT_FOUND, 9)):
+        brokers.special[Code.POP_MESSAGE] = lambda _, code=code, at=offset: Command(code, ext={"damaged": f"0 0 {at}"})
+        assert await pop_again() is None
+    assert [one.offset for one in told] == [8, 9]
+    told.clear()
+    answered(brokers, startOffsetInfo="0 0 4", msgOffsetInfo="0 0 5,6", damaged="0 0 9,7")
+    await pop_again()
+    assert [one.offset for one in told] == [7], "forgotten, for the number of places is bounded"
+    answered(brokers, damaged="x")
+    with pytest.raises(BadHeader, match="'x' is wrong"):
+        await pop_again()
 
 
 @with_broker()
