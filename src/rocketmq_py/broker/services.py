@@ -171,6 +171,10 @@ class Services:
     def _has_batch_queues(self, topic: str) -> bool:
         return self.topics.has_batch_queues(topic)
 
+    def _may_exist(self, topic: str) -> bool:
+        """True if a topic exists, or its table may lack it."""
+        return topic in self.topics.table or self.topics.may_be_old
+
     def _file(self, name: str) -> ConfigFile:
         self._files.append(ConfigFile(self._path(name), self._fs))
         return self._files[-1]
@@ -389,7 +393,7 @@ class Services:
     def _open_files(self) -> None:
         folders = frozenset(self._fs.names(self.store.layout.consume_queue))
         self.topics.read_file()  # recovery needs the type of the queues of each topic
-        self.store.open()
+        self.store.open(self._may_exist)
         messages_end = self.store.max_physical_offset
         try:
             for table in (

@@ -120,9 +120,10 @@ class MessageStore:
 
     # -- opening and closing
 
-    def open(self) -> None:
+    def open(self, is_topic: Callable[[str], bool] = lambda _: True) -> None:
         """Lock the directory, load the files and recover.
 
+        :param is_topic: returns whether a topic exists.
         :raises StoreLocked: another process uses the store.
         :raises StoreCorrupt: files contradict the configuration or cannot be read.
         """
@@ -136,7 +137,8 @@ class MessageStore:
             self._check_log_place()
             # Files change from here on: after a crash during recovery the next start must not trust them.
             unmarked = self._mark_open()
-            self._load(clean=clean, torn_anywhere=self._is_slave or _SLAVE_MARK in (unclean or b""), unwritten=unmarked)
+            torn = self._is_slave or _SLAVE_MARK in (unclean or b"")
+            self._load(clean=clean, torn_anywhere=torn, unwritten=unmarked, is_topic=is_topic)
         except BaseException:
             if clean:
                 self._fs.remove(self.layout.abort)
@@ -165,7 +167,9 @@ class MessageStore:
         self._is_marked = True
         return None
 
-    def _load(self, *, clean: bool, torn_anywhere: bool, unwritten: OSError | None) -> None:
+    def _load(
+        self, *, clean: bool, torn_anywhere: bool, unwritten: OSError | None, is_topic: Callable[[str], bool]
+    ) -> None:
         fs, config, layout = self._fs, self.config, self.layout
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
@@ -174,7 +178,7 @@ class MessageStore:
         self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         self._queues.before_removal = self._ends.write_deletions
-        recovery = Recovery(fs, config, self._commit_log, self._queues, self._index, self._checkpoint, self._ends)
+        recovery = Recovery(fs, config, log, self._queues, self._index, self._checkpoint, self._ends, is_topic)
         try:
             end = recovery.run(clean=clean, torn_anywhere=torn_anywhere, is_slave=self._is_slave)
         except OSError as e:
@@ -425,19 +429,10 @@ class MessageStore:
         return queue
 
     def get(  # noqa: PLR0913 - what a pull says
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        *,
-        accepts: Accepts | None = None,
-        max_bytes: int | None = None,
-        message_filter: MessageFilter | None = None,
-        allow_view: bool = False,
-        bulk: bool = False,
-        residency: Residency | None = None,
-    ) -> GetResult:
+        self, topic: str, queue_id: int, offset: int, max_count: int, *, accepts: Accepts | None = None,
+        max_bytes: int | None = None, message_filter: MessageFilter | None = None, allow_view: bool = False,
+        bulk: bool = False, residency: Residency | None = None,
+    ) -> GetResult:  # fmt: skip
         """Read messages of a queue from ``offset`` on, by Java's rules and limits.
 
         :param accepts: takes the tags code of a message and returns whether the message may match.

@@ -44,7 +44,7 @@ class Recovery:
 
     def __init__(
         self, fs: FileSystem, config: StoreConfig, log: CommitLog, queues: QueueTable, index: MessageIndex,
-        checkpoint: Checkpoint, ends: QueueEndsFile,
+        checkpoint: Checkpoint, ends: QueueEndsFile, is_topic: Callable[[str], bool] = lambda _: True,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._log = log
@@ -54,6 +54,8 @@ class Recovery:
         self._ends_file = ends
         self._ends: QueueEnds | None = None
         self._ends_lost = False
+        self._ends_before: QueueEnds | None = None  # the ends before another program used the store, if one did
+        self._is_topic = is_topic
         self._check_crc = config.check_crc_on_recover
         self._config = config
         self._dispatch: RecordDispatch
@@ -81,9 +83,12 @@ class Recovery:
             self._ends = self._ends_file.load()
             # Whoever writes this checkpoint writes the ends as well.
             self._ends_lost = not self._ends_file.is_known
-        elif self._checkpoint.is_damaged:
-            self._ends_file.load()  # its ends may be old, if another program has written since
-            self._ends_lost = self._ends_file.is_known
+        else:
+            before = self._ends_file.load()  # the ends may be old, if another program has written since
+            if self._checkpoint.is_damaged:
+                self._ends_lost = self._ends_file.is_known
+            else:  # its times may be damaged all the same, and queues may be lost as well
+                self._ends_before = before
         untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
         begin = (
             self._begin_clean(torn_anywhere=torn_anywhere)
@@ -166,7 +171,7 @@ class Recovery:
         That is the end of the newest message that has a queue entry. If no record begins there, it is the start of the
         newest file before it that begins with a record.
         """
-        end = self._queues.load(self._log.min_offset, ends=self._ends, ends_lost=self._ends_lost)
+        end = self._load_queues()
         if self._ends_lost and self._queues.by_key:
             end = self._compare_queues(_EVERYTHING)
         self._queue_end = end
@@ -202,7 +207,7 @@ class Recovery:
         begin = self._checkpoint.end
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
             begin = self._confirmed_file()
-        self._queues.load(self._log.min_offset, begin, self._ends, ends_lost=self._ends_lost)
+        self._load_queues(begin)
         if begin > self._log.min_offset and not self._queues.by_key:
             _log.warning("the consume queues are missing: they are rebuilt from the whole commit log")
             begin = self._begin_anew()
@@ -211,9 +216,26 @@ class Recovery:
         _log.warning("the store was not closed cleanly: the commit log is scanned from %d", begin)
         return begin
 
+    def _load_queues(self, end: int | None = None) -> int:
+        """Load the queues; return the offset of the log at which their newest message ends, -1 if there is none.
+
+        :param end: as ``physical_end`` of :meth:`QueueTable.load`.
+        """
+        newest = self._queues.load(
+            self._log.min_offset, end, self._ends, ends_lost=self._ends_lost, at_least=self._ends_before,
+            is_topic=self._is_topic,
+        )  # fmt: skip
+        self._ends_lost = self._ends_lost or self._queues.is_short
+        return newest
+
     def _compare_queues(self, end: int) -> int:
         """Compare all queues with the log before ``end``; return where the newest message of the intact ones ends."""
-        what = "the ends of the consume queues are lost" if self._checkpoint.end >= 0 else "the checkpoint is damaged"
+        if self._queues.is_short:
+            what = "consume queues end before the entries that they had"
+        elif self._checkpoint.end >= 0:
+            what = "the ends of the consume queues are lost"
+        else:
+            what = "the checkpoint is damaged"
         _log.warning("%s: all queues are compared with the commit log", what)
         self._queues.compare(self._noting_times(self._records_before(end)))
         return self._queues.newest_end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,11 @@ class Stores:
         self.clock = Clock()
         self._open: list[MessageStore] = []
 
-    def open(self, config: StoreConfig = SMALL, **changes: Any) -> MessageStore:
+    def open(
+        self, config: StoreConfig = SMALL, is_topic: Callable[[str], bool] = lambda _: True, **changes: Any
+    ) -> MessageStore:
         store = MessageStore(self.root, config, store_host=HOST, fs=self.fs, clock=self.clock, **changes)
-        store.open()
+        store.open(is_topic)
         self._open.append(store)
         return store
 

@@ -59,6 +59,8 @@ class QueueTable:
         """Ids of the queues of each topic."""
         self.damaged: dict[tuple[str, int], str] = {}
         """Queues whose files :meth:`load` or :meth:`compare` has removed because they must be rebuilt, and why."""
+        self.is_short = False
+        """True if :meth:`load` has found a queue with fewer entries than it had at least."""
 
     def create(self, topic: str, queue_id: int, *, batched: bool = False) -> ConsumeQueue:
         """Add a new, empty queue; its directory is created with its first file.
@@ -100,7 +102,7 @@ class QueueTable:
 
     def load(
         self, physical_start: int, physical_end: int | None = None, ends: QueueEnds | None = None, *,
-        ends_lost: bool = False,
+        ends_lost: bool = False, at_least: QueueEnds | None = None, is_topic: Callable[[str], bool] = lambda _: True,
     ) -> int:  # fmt: skip
         """Open every queue on disk.
 
@@ -110,10 +112,14 @@ class QueueTable:
         :param physical_end: truncate entries of messages beyond this offset of the log; None trusts all entries.
         :param ends: entries that the queues must have; queues without them are emptied and listed in :attr:`damaged`.
         :param ends_lost: whether the ends are lost; then a file of another size than the others is damaged.
+        :param at_least: entries that the queues had before another program used the store, if one did; a queue with
+            fewer sets :attr:`is_short`, and nothing is done about it.
+        :param is_topic: returns whether a topic exists; the queues of others may have been removed.
         :raises StoreCorrupt: a file has another size than configured.
         """
         newest = -1
         expected = ends.by_key() if ends is not None else {}
+        before = at_least.by_key() if at_least is not None else {}
         # Queue by queue, because only few files can be open at once.
         for folder, batched in self._on_disk():
             key = folder.outer, int(folder.name)
@@ -122,13 +128,15 @@ class QueueTable:
             try:
                 reason = self._load_queue(queue, folder, ends, expected.get(key), physical_start)
             except StoreCorrupt as e:
-                if not ends_lost or not self._has_usual_files(queue):
+                if not (ends_lost or before) or not self._has_usual_files(queue):
                     raise
                 reason = str(e)
             if reason is not None:
                 self.damaged[key] = reason
                 self.replace(queue)
                 continue
+            if (least := before.get(key)) is not None and least.batched == batched:
+                self.is_short = self.is_short or queue.entry_queue.tail_start < least.end
             if physical_end is not None:
                 queue.load_below(physical_end)
             queue.raise_minimum(physical_start)
@@ -136,6 +144,8 @@ class QueueTable:
             queue.loaded()
         if self.by_key:
             self._add_missing(expected)
+        missing = before.keys() - self.by_key.keys()
+        self.is_short = self.is_short or any(is_topic(topic) for topic, _ in missing)
         return newest
 
     def _load_queue(

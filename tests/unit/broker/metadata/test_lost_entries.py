@@ -94,6 +94,38 @@ def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
             assert running.services.topics.get("orders") is None
 
 
+@pytest.mark.parametrize(
+    ("lost", "is_rebuilt"), [((), False), (("topics.json.sum",), False), (("topics.json",), True)],
+    ids=["ours", "Java's", "none"],
+)  # fmt: skip
+def test_queues_of_a_topic_are_rebuilt_unless_another_broker_has_deleted_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, lost: tuple[str, ...], *, is_rebuilt: bool
+) -> None:
+    """The times in the checkpoint are others, and the topic is neither in ``topics.json`` nor in ``consumequeue``."""
+    with broker(tmp_path) as running:
+        fill(running)
+        assert running.connect().ask(Code.SEND_MESSAGE_V2, send("other"), b"x").code == 0
+        assert running.services.topics.delete("orders")
+    with (tmp_path / "checkpoint").open("r+b") as file:
+        file.write((1 << 40).to_bytes(8, "big"))
+    shutil.rmtree(tmp_path / "consumequeue" / "orders")
+    remove(tmp_path, *lost)
+    with broker(tmp_path) as running:
+        assert running.services.store.has_queue("orders", 0) == is_rebuilt
+    assert ("end before the entries that they had" in caplog.text) == is_rebuilt
+
+
+def test_lost_queues_of_a_topic_are_rebuilt_although_the_checkpoint_is_damaged(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+        assert running.connect().ask(Code.SEND_MESSAGE_V2, send("other"), b"x").code == 0
+    with (tmp_path / "checkpoint").open("r+b") as file:
+        file.write((1 << 40).to_bytes(8, "big"))
+    shutil.rmtree(tmp_path / "consumequeue" / "orders")
+    with broker(tmp_path) as running:
+        assert running.connect().ask(Code.PULL_MESSAGE, pull("orders", queue_id=3)).code == 0
+
+
 def test_topics_of_messages_that_wait_come_back(tmp_path: Path) -> None:
     """Those of delayed, timed and half messages, and not those of what was delivered."""
     with broker(tmp_path) as running:

@@ -24,10 +24,11 @@ COUNT = 50
 """Messages of each queue: three files of 20 entries."""
 
 
-def filled(stores: Stores):
+def filled(stores: Stores, step_ms: int = 0):
     """Two topics of two queues, whose messages alternate in the log."""
     store = stores.open()
     for i in range(COUNT):
+        stores.clock.now += step_ms
         for topic in ("T", "U"):
             for queue_id in (0, 1):
                 store.append(record(i, topic=topic, queue_id=queue_id))
@@ -500,7 +501,43 @@ def test_queue_ends_are_ignored_if_another_program_changed_the_store(stores):
     filled(stores).close()
     stores.fs.nodes[stores.root / "checkpoint"].content[0:8] = (1).to_bytes(8, "big")
     lose_topic(stores)
-    assert ("T", 0) not in stores.open().queues()
+    assert ("T", 0) not in stores.open(is_topic="U".__eq__).queues()
+
+
+@pytest.mark.parametrize("damage", [lose(1), lose(2), cut(2, 20), lose_folder, lose_topic],
+                         ids=["middle", "last", "cut", "folder", "topic"])  # fmt: skip
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_a_checkpoint_with_plausible_times_hides_no_lost_queue(stores, caplog, damage, clean):
+    """As a flipped bit leaves them: they look like those of a Java broker."""
+    store = filled(stores, step_ms=1000)
+    flush(store)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    stores.fs.nodes[stores.root / "checkpoint"].content[7] ^= 1
+    damage(stores)
+    store = stores.open()
+    check_all(store)
+    assert fill(store, 1, start=COUNT)[0].queue_offset == COUNT
+    assert "consume queue T-0 is rebuilt from the commit log" in caplog.text
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_queues_that_another_program_has_made_longer_are_not_compared_with_the_log(stores, caplog, clean):
+    store = filled(stores)
+    flush(store)
+    ends = stores.fs.read(stores.root / "queueends")
+    fill(store, 3, start=COUNT)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    stores.fs.write(stores.root / "queueends", ends)
+    stores.fs.nodes[stores.root / "checkpoint"].content[7] ^= 1
+    store = stores.open()
+    assert store.queue_range("T", 0) == (0, COUNT + 3)
+    assert "compared with the commit log" not in caplog.text
 
 
 def test_queues_of_another_program_are_not_compared_with_the_log(stores, caplog):
