@@ -99,7 +99,7 @@ class Judge:
         if fault.imported:
             running = self._who.of_import(place.file, self._tests)
         else:
-            running = self._who.of_line(place.file, fault.line, self._tests)
+            running = self._who.of_lines(place.file, range(fault.line, fault.last + 1), self._tests)
         if not running and self._elsewhere:
             running = self._who.passed(self._tests)
         chosen = in_order(running, place.file, self._budget)

@@ -44,10 +44,12 @@ GENERATED = "Generated from"
 class Fault:
     """Bytes ``start`` to ``end`` of a module's text, and what stands there instead; ``line`` counts from 1.
 
-    ``imported``: the line runs when the module is imported, in no test. ``scope``: class and function it stands in.
+    ``last`` is the line where it ends. ``imported``: the line runs when the module is imported, in no test. ``scope``:
+    class and function it stands in.
     """
 
     line: int
+    last: int
     start: int
     end: int
     text: str
@@ -177,7 +179,7 @@ class _Finder:
         assert node.end_col_offset is not None
         start = self._starts[node.lineno - 1] + node.col_offset
         end = self._starts[node.end_lineno - 1] + node.end_col_offset
-        return Fault(node.lineno, start, end, text, kind)
+        return Fault(node.lineno, node.end_lineno, start, end, text, kind)
 
 
 def _others(node: ast.expr) -> Iterator[tuple[ast.expr, str]]:

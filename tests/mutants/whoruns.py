@@ -68,14 +68,18 @@ class WhoRuns:
             file = self._cache / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.json"
             file.write_text(json.dumps({"name": name, **vars(record)}))
 
-    def of_line(self, source: str, line: int, tests: Iterable[str]) -> dict[str, float]:
-        """The tests, of these test files, that run the line: to seconds they take."""
+    def of_lines(self, source: str, lines: range, tests: Iterable[str]) -> dict[str, float]:
+        """The tests, of these test files, that run one of the lines: to seconds they take.
+
+        Of an expression over several lines a test may run some.
+        """
+        wanted = sum(1 << line for line in lines)
         found: dict[str, float] = {}
         for name in tests:
             record = self._files.get(name)
             if record is not None and source in record.sources:
                 for test, mask in record.sources[source][1].items():
-                    if int(mask, 16) >> line & 1:
+                    if int(mask, 16) & wanted:
                         found[test] = record.seconds.get(test, 0.0)
         return found
 

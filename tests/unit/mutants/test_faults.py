@@ -57,6 +57,13 @@ def test_a_fault_is_what_a_slip_would_write(line: str, faulty: set[str]) -> None
     assert changed(line) == faulty
 
 
+def test_a_fault_knows_the_lines_of_what_it_replaces() -> None:
+    source = b"x = (\n    a\n    if b\n    else c < d\n)\n"
+    assert {(fault.text, fault.line, fault.last) for fault in faults(source)} == {
+        ("a", 2, 4), ("c < d", 2, 4), ("c <= d", 4, 4), ("c >= d", 4, 4),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "source",
     [

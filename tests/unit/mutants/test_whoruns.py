@@ -32,11 +32,12 @@ def learnt(root: Path) -> WhoRuns:
 
 def test_a_line_is_run_by_those_that_were_seen_on_it(root: Path) -> None:
     for who in (learnt(root), known(root)):  # a second run reads what the first has learnt
-        assert who.of_line("a.py", 3, ["test_x.py"]) == {"test_x.py::one": 0.5}
-        assert who.of_line("a.py", 5, ["test_x.py"]) == {"test_x.py::one": 0.5, "test_x.py::two": 0.25}
-        assert who.of_line("a.py", 4, ["test_x.py"]) == {}
-        assert who.of_line("b.py", 3, ["test_x.py"]) == {}
-        assert who.of_line("a.py", 3, ["test_y.py"]) == {}
+        assert who.of_lines("a.py", range(3, 4), ["test_x.py"]) == {"test_x.py::one": 0.5}
+        assert who.of_lines("a.py", range(5, 6), ["test_x.py"]) == {"test_x.py::one": 0.5, "test_x.py::two": 0.25}
+        assert who.of_lines("a.py", range(4, 5), ["test_x.py"]) == {}
+        assert who.of_lines("a.py", range(4, 6), ["test_x.py"]).keys() == {"test_x.py::one", "test_x.py::two"}
+        assert who.of_lines("b.py", range(3, 4), ["test_x.py"]) == {}
+        assert who.of_lines("a.py", range(3, 4), ["test_y.py"]) == {}
 
 
 def test_a_line_that_an_import_runs_matters_to_those_who_run_the_module_or_one_that_imports_it(root: Path) -> None:

@@ -114,6 +114,7 @@ def test_store_times_are_read_once_while_groups_stand_still(tmp_path: Path) -> N
             GroupLag("t", "c", 0, 5, NEVER, NEVER), GroupLag("t", "d", 0, 0, NEVER, NEVER),
         ]  # fmt: skip
         assert [lag for lag in made.again() if lag is not None] == expected
+        assert made.missing == {}
         made.forget(2)
         assert [lag for lag in made.all(pops) if lag is not None] == expected
         assert (made.missing, store.read) == ({}, [3, 5])
