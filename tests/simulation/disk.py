@@ -51,6 +51,9 @@ class DiskFile:
     def is_resident(self, position: int, length: int) -> bool:
         return True
 
+    def read_if_resident(self, position: int, length: int) -> bytes | None:
+        return self.read(position, length)
+
     def read(self, position: int, length: int) -> bytes:
         return bytes(memoryview(self.buffer)[position : position + length])
 

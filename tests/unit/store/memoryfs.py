@@ -88,6 +88,9 @@ class MemoryFile:
         pages = range(position // PAGE, (position + length - 1) // PAGE + 1)
         return self.fs.resident is None or all((self.path, page) in self.fs.resident for page in pages)
 
+    def read_if_resident(self, position: int, length: int) -> bytes | None:
+        return self.read(position, length) if self.is_resident(position, length) else None
+
     def read(self, position: int, length: int) -> bytes:
         assert not self._closed
         return self._node.content[position : position + length]

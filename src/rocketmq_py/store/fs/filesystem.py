@@ -50,6 +50,9 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Read bytes from ``position``; fewer than ``length`` only at the end of the file."""
 
+    def read_if_resident(self, position: int, length: int) -> bytes | None:
+        """Read bytes within the file as :meth:`read`; None if that would wait for the disk, or if nobody knows."""
+
     def is_resident(self, position: int, length: int) -> bool:
         """Return True if these bytes can be read without waiting for the disk.
 

@@ -74,6 +74,16 @@ class OsFile:
             os.lseek(self._fd, position, os.SEEK_SET)
             return os.read(self._fd, length)
 
+    def read_if_resident(self, position: int, length: int) -> bytes | None:
+        if not _CAN_TRY:
+            return None
+        found = bytearray(length)
+        try:
+            done = os.preadv(self._fd, [found], position, os.RWF_NOWAIT)
+        except OSError as e:
+            return self.read(position, length) if e.errno in _UNSUPPORTED else None  # as in is_resident
+        return bytes(found) if done == length else None
+
     def is_resident(self, position: int, length: int) -> bool:
         if not _CAN_TRY:
             return False

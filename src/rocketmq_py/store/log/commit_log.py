@@ -15,7 +15,7 @@ from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.residency import Residency
-from rocketmq_py.store.log.known_blocks import BLOCK, BLOCK_BITS, KnownBlocks
+from rocketmq_py.store.log.known_blocks import BLOCK, BLOCK_BITS, REGION, REGION_BITS, KnownBlocks, KnownRegions
 from rocketmq_py.store.log.lost_parts import LostPart, lost_parts, written_size
 from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
@@ -52,8 +52,9 @@ class CommitLog:
         self.written_from = 0
         """Offset of the log at which this process began to write."""
         self._allocated = 0
-        # Blocks must not span two files.
+        # Blocks and regions must not span two files.
         self._known = None if file_size % BLOCK else KnownBlocks(self._is_block_resident)
+        self._regions = None if file_size % REGION else KnownRegions(self._is_region_resident)
 
     # -- files
 
@@ -194,12 +195,26 @@ class CommitLog:
         for offset, size in absent:
             self.needs(offset, size, residency)
 
+    def was_in_memory(self, begin: int, end: int) -> bool:
+        """Return True if the bytes of one file from ``begin`` to ``end`` were in memory less than a second ago.
+
+        False does not say that they were not: then each record must be looked up by itself.
+        """
+        hot_from = self.hot_from
+        return begin >= hot_from or (self._regions is not None and self._regions.have(begin, min(end, hot_from)))
+
     def _is_block_resident(self, number: int) -> bool:
-        offset = number << BLOCK_BITS
+        return self._is_resident(number << BLOCK_BITS, BLOCK)
+
+    def _is_region_resident(self, number: int) -> bool:
+        begin = number << REGION_BITS
+        return self._is_resident(begin, min(REGION, self.end - begin))
+
+    def _is_resident(self, offset: int, size: int) -> bool:
         start = offset - offset % self.file_size
         if start not in self._files and start not in self.starts:
             return False
-        return self.file(start).is_resident(offset - start, BLOCK)
+        return self.file(start).is_resident(offset - start, size)
 
     def needs_store_time(self, offset: int, residency: Residency) -> None:
         """Add what :meth:`store_time` reads to ``residency``, as :meth:`needs`."""

@@ -244,6 +244,17 @@ class ConsumeQueue:
         parts.append(self.tail[: max(0, end - tail_start) * self.width])
         return b"".join(parts)
 
+    def read_if_resident(self, offset: int, count: int) -> bytes | None:
+        """As :meth:`read`, in one call to the system; None if the entries are not in one file and in main memory."""
+        end, number = min(offset + count, self.max_offset), offset % self._per_file
+        if end > self.tail_start or number + end - offset > self._per_file:
+            return None
+        try:
+            file = self._files.get(self._path(offset - number))
+        except FileNotFoundError:
+            return None
+        return file.read_if_resident(number * self.width, (end - offset) * self.width)
+
     def needs(self, offset: int, count: int, residency: Residency) -> None:
         """Add to ``residency`` the parts of files that a read of ``count`` entries from ``offset`` on needs."""
         end = min(offset + count, self.max_offset, self.tail_start)

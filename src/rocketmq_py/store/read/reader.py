@@ -123,6 +123,10 @@ class Reader:
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
         if residency is not None and not _is_hot(queue, offset):
+            if accepts is None and message_filter is None and not queue.is_batched:
+                result = self._get_old(queue, offset, max_count, limit, allow_view, bulk, residency)
+                if result is not None:
+                    return result
             scanned = self._max_scanned(CONSUME_QUEUE_ENTRY, max_count, message_filter)
             self.check_entries(queue, offset, scanned, residency)
         if isinstance(queue, BatchConsumeQueue):
@@ -145,10 +149,7 @@ class Reader:
         residency: Residency | None,
     ) -> GetResult | None:
         """Fast path: all records near the end of the log and in one file; None otherwise."""
-        config = self._config
-        most = min(limit, config.max_transfer_bytes_on_message_in_memory)
-        # A bulk read can request any number of entries; read no more than fit into the byte limit.
-        count = min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
+        most, count = self._limits(max_count, limit, bulk)
         raw = queue.read(offset, count)
         if not raw or count < 1:
             return None
@@ -158,6 +159,27 @@ class Reader:
                 return result
         chosen = self._chosen(queue, offset, raw, count, most, max_count, accepts)
         return None if chosen is None else self._get_chosen(queue, offset, chosen, allow_view, residency)
+
+    def _get_old(
+        self, queue: ConsumeQueue, offset: int, max_count: int, limit: int, allow_view: bool, bulk: bool,
+        residency: Residency,
+    ) -> GetResult | None:  # fmt: skip
+        """Fast path for entries that one call to the system finds in memory and reads; None otherwise.
+
+        :raises NotInMemory: the records are not in memory.
+        """
+        if self._gather is None:
+            return None
+        most, count = self._limits(max_count, limit, bulk)
+        raw = queue.read_if_resident(offset, count) if count > 0 else None
+        return self._gathered(queue, offset, raw, most, None, allow_view, residency) if raw else None
+
+    def _limits(self, max_count: int, limit: int, bulk: bool) -> tuple[int, int]:
+        """Return the maximum number of bytes and of messages of a read of messages in memory."""
+        config = self._config
+        most = min(limit, config.max_transfer_bytes_on_message_in_memory)
+        # A bulk read can request any number of entries; read no more than fit into the byte limit.
+        return most, min(max_count, most // MIN_SIZE + 1 if bulk else config.max_transfer_count_on_message_in_memory)
 
     def _get_chosen(
         self, queue: ConsumeQueue, offset: int, chosen: _Chosen, allow_view: bool, residency: Residency | None
@@ -219,8 +241,14 @@ class Reader:
     def _check_leading(self, raw: bytes, most: int, residency: Residency) -> None:
         """Check that the records of the leading entries are in main memory: of ``most`` bytes, and at least one.
 
+        If entries are not in order, some of them are perhaps not checked: the accelerator does not read these.
+
         :raises NotInMemory: they are not.
         """
+        last = raw[-CONSUME_QUEUE_ENTRY:]
+        end = int.from_bytes(last[:8], "big", signed=True) + int.from_bytes(last[8:12], "big", signed=True)
+        if self._log.was_in_memory(int.from_bytes(raw[:8], "big", signed=True), end):
+            return
         starts, sizes, _ = columns(raw)
         if sum(sizes) > most:
             fitting = _fitting(sizes, most)

@@ -336,6 +336,35 @@ def test_what_is_in_memory_is_asked_of_the_system(fs, tmp_path, monkeypatch):
     large.close()
 
 
+def test_bytes_in_memory_are_read_in_one_call(fs, tmp_path, monkeypatch):
+    file = fs.open(tmp_path / "x", 1000)
+    file.write(10, b"abcdef")
+    system = os.preadv
+    assert file.read_if_resident(11, 3) in (b"bcd", None), "a file system may not know"
+    asked: list[tuple[int, int, int]] = []
+
+    def answers(answer):
+        def preadv(fd, buffers, position, flags):
+            asked.append((position, len(buffers[0]), flags))
+            if isinstance(answer, OSError):
+                raise answer
+            return system(fd, [memoryview(buffers[0])[:answer]], position)
+
+        monkeypatch.setattr(os_files.os, "preadv", preadv)
+
+    for answer, found in [
+        (3, b"bcd"), (2, None), (0, None), (OSError(errno.EAGAIN, ""), None), (OSError(errno.EOPNOTSUPP, ""), b"bcd"),
+    ]:  # fmt: skip
+        asked.clear()
+        answers(answer)
+        assert file.read_if_resident(11, 3) == found
+        assert asked == [(11, 3, os.RWF_NOWAIT)]
+    monkeypatch.setattr(os_files, "_CAN_TRY", False)
+    assert file.read_if_resident(11, 3) is None
+    assert len(asked) == 1
+    file.close()
+
+
 @pytest.mark.skipif(not mapped_pages.CAN_TELL, reason="the platform does not tell")
 def test_the_pages_of_a_mapped_file_are_asked_about_in_one_call(fs, tmp_path, monkeypatch):
     page = mmap.PAGESIZE

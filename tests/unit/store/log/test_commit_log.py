@@ -11,7 +11,7 @@ import pytest
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
 from rocketmq_py.store.log.commit_log import CommitLog
-from rocketmq_py.store.log.known_blocks import BLOCK
+from rocketmq_py.store.log.known_blocks import BLOCK, REGION
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 FOLDER = Path("/store/commitlog")
@@ -287,6 +287,44 @@ def test_blocks_do_not_span_two_files() -> None:
     with pytest.raises(NotInMemory) as missing:
         residency.check()
     assert [(part.position, part.length) for part in missing.value.parts] == [(10, 10), (10, 20)]
+
+
+def test_a_read_within_a_region_that_was_in_memory_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fs = MemoryFileSystem()
+    for start in (0, 2 * REGION):
+        fs.write(FOLDER / f"{start:020d}", bytes(2 * REGION))
+    log = CommitLog(fs, FOLDER, 2 * REGION)
+    log.load()
+    log.written_from, log.end = 3 * REGION, 3 * REGION + 100
+    asked: list[tuple[str, int, int]] = []
+    file = type(log.file(0))
+
+    def resident(self: Any, position: int, length: int) -> bool:
+        asked.append((self.path.name, position, length))
+        return self.path.name != f"{0:020d}"
+
+    monkeypatch.setattr(file, "is_resident", resident)
+    for _ in range(2):
+        assert log.was_in_memory(2 * REGION + 5, 3 * REGION + 50)
+        assert log.was_in_memory(2 * REGION, 2 * REGION + 1)
+        assert not log.was_in_memory(5, 10)
+    assert asked == [(f"{2 * REGION:020d}", 0, REGION), (f"{0:020d}", 0, REGION)]
+    assert log.was_in_memory(3 * REGION, 4 * REGION), "this process wrote it"
+    assert not log.was_in_memory(2 * REGION, 2 * REGION - 5), "entries are wrong"
+    assert len(asked) == 2
+    log.written_from = 3 * REGION + 10
+    assert log.was_in_memory(3 * REGION, 3 * REGION + 5)
+    assert asked[2:] == [(f"{2 * REGION:020d}", REGION, 100)], "up to the end of the log"
+    log.written_from = log.end = 5 * REGION
+    assert not log.was_in_memory(4 * REGION, 4 * REGION + 1), "there is no file"
+    assert len(asked) == 3
+
+
+def test_regions_do_not_span_two_files() -> None:
+    log, _ = log_of(b"", b"")
+    log.written_from = 150
+    assert not log.was_in_memory(10, 20)
+    assert log.was_in_memory(150, 160)
 
 
 def test_a_closed_log_has_no_open_files() -> None:

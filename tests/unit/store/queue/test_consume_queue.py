@@ -471,6 +471,21 @@ def test_the_checksum_of_the_last_file_is_dropped_when_its_end_moves() -> None:
 # -- without waiting for the disk
 
 
+def test_entries_of_one_file_in_memory_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, fs = filled(10)
+    one.add(*entry(10))
+    one.commit_pending()
+    assert one.read_if_resident(4, 4) == one.read(4, 4)
+    assert one.read_if_resident(9, 1) == one.read(9, 1)
+    for offset, count in [(3, 2), (9, 2), (10, 1), (0, 99)]:
+        assert one.read_if_resident(offset, count) is None, "in several files, or in none"
+    fs.resident = set()
+    assert one.read_if_resident(4, 4) is None
+    fs.resident = None
+    monkeypatch.setattr(one._files, "get", lambda _: (_ for _ in ()).throw(FileNotFoundError))
+    assert one.read_if_resident(4, 4) is None
+
+
 def test_a_read_needs_the_parts_of_its_files() -> None:
     one, fs = filled(10)
     one.add(*entry(10))

@@ -611,6 +611,51 @@ def test_the_accelerator_reads_old_records_and_checks_that_they_fit(stores, monk
     assert made._gathered(queue, 6, raw, 4 * size, None, False, None) is None, "of other offsets"
 
 
+@needs_accelerator
+def test_an_old_read_in_memory_asks_the_system_once(stores, monkeypatch):
+    """A job that reads thousands of queues pays it for each."""
+    store, size = alike(stores, 60)
+    store.close()
+    store = stores.open(WIDE)
+    queue, log = store._queues.by_key["T", 0], store._commit_log
+    log.buffer(0)
+    expected = reader_of(store).get(queue, 5, 4, None, None, None)
+    made = Reader(WIDE, log, store._index, 1 << 40, accelerator())
+    asked, regions, is_known = [], [], True
+
+    def note(self, position, length, ask=MemoryFile.is_resident):
+        asked.append((position, length))
+        return ask(self, position, length)
+
+    def was_in_memory(begin, end):
+        regions.append((begin, end))
+        return is_known
+
+    monkeypatch.setattr(MemoryFile, "is_resident", note)
+    monkeypatch.setattr(log, "was_in_memory", was_in_memory)
+
+    def get(count=4, **how):
+        asked.clear()
+        return made.get(queue, 5, count, None, *[how.get(name) for name in ("accepts", "message_filter")],
+                        residency=Residency())  # fmt: skip
+
+    assert get() == expected
+    assert asked == [(100, 80)]
+    assert regions == [(10 * size, 17 * size)]
+    is_known = False
+    assert get() == expected
+    assert asked == [(100, 80), (10 * size, 7 * size)]
+    is_known = True
+    assert get(accepts=lambda _: True) == expected
+    assert asked[0] == (100, 1100), "a filter may need further entries"
+    for count in (0, -1):
+        assert get(count) == reader_of(store).get(queue, 5, count, None, None, None)
+    stores.fs.resident = set()
+    assert needed(lambda residency: made.get(queue, 5, 4, None, None, None, residency=residency)) == [
+        ("queue", 100, 1100)
+    ]
+
+
 def test_a_read_with_a_filter_asks_once_for_each_block(stores, monkeypatch):
     """A question for each record takes longer than the rest of the read."""
     store, size = alike(stores, 200)
