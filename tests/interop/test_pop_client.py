@@ -75,6 +75,18 @@ def simple(side: Side, name: str, topic: str, **options: object) -> SimpleConsum
 # -- the simple consumer
 
 
+def test_pops_in_flight_bring_each_message_once(java: JavaPeer, side: Side, producer: Producer) -> None:
+    topic, inbox, count = side.topic(java, QUEUES), Inbox(), 600
+    producer.send_batch([Message(topic, str(number)) for number in range(count // 2)])
+    send(producer, topic, count // 2, count // 2)
+    with simple(side, group(), topic) as member:
+        messages = received(member, count, max_messages=1024)
+        member.ack(messages)
+    assert sorted(map(number, messages)) == list(range(count))
+    with push(side, pop_group(side, topic), topic, inbox, pulls_in_flight="auto", pop_threshold_for_queue=512):
+        assert sorted(int(one.body) for one in inbox.wait(count)) == list(range(count))
+
+
 def test_unacked_messages_are_redelivered_after_their_invisible_time(
     java: JavaPeer, side: Side, producer: Producer
 ) -> None:

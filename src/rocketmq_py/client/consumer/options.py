@@ -111,7 +111,7 @@ class PullingOptions(QueueOptions):
     :param pulls_in_flight: how many pulls of a queue may be in flight while it has more messages: a number up to 64, or
         ``"auto"`` for as many as the distance to the broker needs, up to 32. 1, the default, is what Java does. Flow
         control counts the messages that they may bring. A queue without further messages always has one pull, which
-        its broker holds.
+        its broker holds. A group that pops has as many pops of an assignment in flight, unless it consumes in order.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -177,7 +177,8 @@ class PushOptions(PullingOptions):
         takes longer is delivered again.
     :param pop_batch_size: maximum number of messages per pop, up to 32.
     :param pop_threshold_for_queue: flow control: pause popping an assignment (a topic at a broker) while more than this
-        many of its messages are cached.
+        many of its messages are cached. Pops in flight count with all they may bring: a consumer far from its brokers
+        needs more than the default for many of them.
     :param post_subscription_when_pull: send the filter expression with every pull.
     :param close_timeout: how long ``close()`` and the end of a ``with`` block wait for running listeners; None: no
         limit.

@@ -19,14 +19,20 @@ MAX_IN_FLIGHT = 64
 _MAX_AUTO = 32
 
 
-def check_in_flight(value: object) -> None:
-    """Check the option ``pulls_in_flight``.
+def check_in_flight(value: object, name: str = "pulls_in_flight") -> None:
+    """Check an option that limits the requests in flight.
 
+    :param name: of the option, for the error.
     :raises ConfigError: it is neither a number from 1 to 64 nor ``"auto"``.
     """
     is_number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_IN_FLIGHT
     if value != "auto" and not is_number:
-        raise ConfigError(f"pulls_in_flight={value!r} is out of range: 1 to {MAX_IN_FLIGHT}, or 'auto', is allowed")
+        raise ConfigError(f"{name}={value!r} is out of range: 1 to {MAX_IN_FLIGHT}, or 'auto', is allowed")
+
+
+def most_in_flight(option: PullsInFlight) -> int:
+    """Return the maximum number of requests in flight for such an option."""
+    return _MAX_AUTO if option == "auto" else option
 
 
 class NextPull(NamedTuple):

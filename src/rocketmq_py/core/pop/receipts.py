@@ -31,6 +31,8 @@ from rocketmq_py.protocol.pop_handle import (
 
 ALL_QUEUES = -1
 """The queue id that stands for all queues of a broker."""
+MOST_MESSAGES = 32
+"""Maximum number of messages that a broker returns for one pop."""
 RETRY_DELAYS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a failed message is redelivered, by the number of earlier deliveries or by the listener's delay level.
 """
@@ -63,6 +65,18 @@ def are_retries_used_up(reconsume_times: int, max_times: int, level: int) -> boo
 def init_mode(consume_from: ConsumeFromWhere) -> InitMode:
     """Return the init mode of pops for a consumer's option; TIMESTAMP, which POP does not support, becomes MAX."""
     return InitMode.MIN if consume_from is ConsumeFromWhere.FIRST_OFFSET else InitMode.MAX
+
+
+def pop_numbers(most: int, at_once: int) -> list[int]:
+    """Return the numbers of messages that the next pops ask for: together at most ``most``.
+
+    :param at_once: maximum number of pops.
+    """
+    numbers: list[int] = []
+    while most > 0 and len(numbers) < at_once:
+        numbers.append(min(most, MOST_MESSAGES))
+        most -= MOST_MESSAGES
+    return numbers
 
 
 # -- receipts

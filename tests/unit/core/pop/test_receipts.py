@@ -13,6 +13,7 @@ from rocketmq_py.core.pop.receipts import (
     batch_acks,
     init_mode,
     missing_offsets,
+    pop_numbers,
     retry_delay,
     split_by_queue,
 )
@@ -51,6 +52,14 @@ def test_a_message_is_dead_after_its_last_retry_or_when_the_listener_decides():
     assert not are_retries_used_up(15, 16, 0)
     assert are_retries_used_up(16, 16, 0)
     assert are_retries_used_up(0, 16, -1)
+
+
+@pytest.mark.parametrize(
+    ("most", "at_once", "numbers"),
+    [(1, 1, [1]), (32, 4, [32]), (33, 1, [32]), (33, 2, [32, 1]), (100, 3, [32, 32, 32]), (0, 2, [])],
+)
+def test_pops_ask_for_32_messages_each_and_no_more_than_are_wanted(most, at_once, numbers):
+    assert pop_numbers(most, at_once) == numbers
 
 
 def test_a_new_group_starts_at_the_configured_offset():

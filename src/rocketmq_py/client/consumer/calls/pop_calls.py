@@ -53,8 +53,6 @@ TIMEOUT = 5.0
 """Seconds to wait for the answer to an ack or to a change of the invisible time."""
 GRACE = 10.0
 """Seconds to wait for the answer to a pop or notification, beyond the time the broker may hold the request."""
-MOST_MESSAGES = 32
-"""Maximum number of messages that a broker returns for one pop."""
 
 _MOST_LEFT_OUT = 1000
 _NOTHING = frozenset({ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND})

@@ -15,7 +15,7 @@ from typing import Any, Self, Unpack
 
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer import running_info
-from rocketmq_py.client.consumer.calls.pop_calls import MOST_MESSAGES, PopAnswer, PopCalls
+from rocketmq_py.client.consumer.calls.pop_calls import PopAnswer, PopCalls
 from rocketmq_py.client.consumer.consumer_group import ConsumerState
 from rocketmq_py.client.consumer.filters import check_brokers
 from rocketmq_py.client.consumer.group_member import GroupMember, split
@@ -24,7 +24,8 @@ from rocketmq_py.client.consumer.simple.options import LONGEST_INVISIBLE, Simple
 from rocketmq_py.client.consumer.simple.settings import SimpleSettings
 from rocketmq_py.client.consumer.simple.sources import Source, Sources
 from rocketmq_py.client.hooks.hooks import ReceiveHook, report_received
-from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode
+from rocketmq_py.core.consumer.pulls_ahead import most_in_flight
+from rocketmq_py.core.pop.receipts import GIVE_BACK, BrokerClock, PoppedMessage, init_mode, pop_numbers
 from rocketmq_py.errors import BadHeader, ClosedError, ConfigError, InvalidReceipt, RocketMQError
 from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.properties import Property
@@ -109,6 +110,7 @@ class SimpleConsumer(GroupMember):
         client_settings, options = split(settings)
         self.hooks = tuple(hooks)
         self._options = SimpleOptions(**options)
+        self._most_pops = 1 if self._options.orderly else most_in_flight(self._options.pops_in_flight)
         super().__init__(group, self._options.shared(), instance, namesrv, client_settings)
         self._calls = PopCalls(
             self._instance, self.group, self._group.options.body_rules, self._group.skipped,
@@ -227,16 +229,42 @@ class SimpleConsumer(GroupMember):
         visible_at = now + invisible
         try:
             for source in self._sources.ready():
-                asked = came = 0
-                while came == asked and len(found) < most:
-                    asked = min(most - len(found), MOST_MESSAGES)
-                    messages = await self._pop(source, asked, invisible)
-                    came = len(messages)
-                    found += messages
+                at_once, is_full = 1, True
+                while is_full and len(found) < most:
+                    numbers = pop_numbers(most - len(found), at_once)
+                    is_full = await self._pop_together(source, numbers, invisible, found)
+                    at_once = min(at_once * 2, self._most_pops)
         except BaseException:  # the call is cancelled or fails: the next call returns these messages
             self._spare += [(message, visible_at) for message in found]
             raise
         return found
+
+    async def _pop_together(
+        self, source: Source, numbers: Sequence[int], invisible: float, found: list[MessageExt]
+    ) -> bool:
+        """Pop as often as there are ``numbers`` of messages to ask for, at the same time.
+
+        :param found: gets the messages in the order of the requests, also if one of these fails or is cancelled.
+        :returns: True if each pop has returned as many messages as asked for.
+        """
+        if len(numbers) == 1:
+            messages = await self._pop(source, numbers[0], invisible)
+            found += messages
+            return len(messages) == numbers[0]
+        parts: list[list[MessageExt]] = [[] for _ in numbers]
+
+        async def pop(number: int, part: list[MessageExt]) -> None:
+            part += await self._pop(source, number, invisible)
+
+        try:
+            failures = await asyncio.gather(*map(pop, numbers, parts), return_exceptions=True)
+        finally:
+            for part in parts:
+                found += part
+        for failure in failures:
+            if failure is not None:
+                raise failure
+        return [len(part) for part in parts] == list(numbers)
 
     async def _pop(self, source: Source, most: int, invisible: float) -> list[MessageExt]:
         now = source.asked_at = self._group.now()

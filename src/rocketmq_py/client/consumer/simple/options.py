@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rocketmq_py.client.consumer.options import GroupOptions
+from rocketmq_py.core.consumer.pulls_ahead import PullsInFlight, check_in_flight
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import ConsumeFromWhere
 
@@ -24,6 +25,9 @@ class SimpleOptions(GroupOptions):
         acked or visible again. Use the same value for all members of the group.
     :param poll_time: how long a broker may hold a notification request until a message arrives (long polling).
     :param pull_delay_after_error: pause of requests to a broker after a failed one, 0 to 3600.
+    :param pops_in_flight: how many pops of a broker one ``receive`` of more than 32 messages may have in flight while
+        their answers are full: a number up to 64, or ``"auto"``, up to 32. It begins with one and doubles. An orderly
+        consumer has one.
     """
 
     consume_from: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
@@ -31,6 +35,7 @@ class SimpleOptions(GroupOptions):
     orderly: bool = False
     poll_time: float = 15.0
     pull_delay_after_error: float = 1.0
+    pops_in_flight: PullsInFlight = "auto"
 
     def __post_init__(self) -> None:
         if self.consume_from not in (ConsumeFromWhere.FIRST_OFFSET, ConsumeFromWhere.LAST_OFFSET):
@@ -38,6 +43,7 @@ class SimpleOptions(GroupOptions):
         check_invisible(self.invisible_duration)
         if not 0.1 <= self.poll_time <= 60:
             raise ConfigError(f"poll_time={self.poll_time!r} is out of range: 0.1 to 60 is allowed")
+        check_in_flight(self.pops_in_flight, "pops_in_flight")
         self.shared()
 
 

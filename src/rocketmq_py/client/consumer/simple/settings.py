@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 
 from rocketmq_py.client.client_instance import ClientSettings
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
+from rocketmq_py.core.consumer.pulls_ahead import PullsInFlight
 from rocketmq_py.model import ConsumeFromWhere, DamagedMessage
 
 
@@ -29,3 +30,4 @@ class SimpleSettings(ClientSettings, total=False):
     orderly: bool
     poll_time: float
     pull_delay_after_error: float
+    pops_in_flight: PullsInFlight

@@ -160,6 +160,114 @@ async def test_it_stops_popping_at_the_limit_of_held_messages(brokers):
         await brokers.until(lambda: len(brokers.acked) == 9)
 
 
+def batches(*firsts, size=2):
+    return [[record(offset) for offset in range(first, first + size)] for first in firsts]
+
+
+def polls(brokers):
+    return [int(request.ext["pollTime"]) for request in pops(brokers)]
+
+
+async def holds(brokers, *polls):
+    """Waits until exactly pops with these poll times are held."""
+    await brokers.until(lambda: sorted(int(request.ext["pollTime"]) for _, request in brokers.held) == sorted(polls))
+
+
+def bring(brokers, records, poll):
+    """Answers a held pop with this poll time."""
+    at = next(at for at, (_, request) in enumerate(brokers.held) if int(request.ext["pollTime"]) == poll)
+    brokers.reply(brokers.popped(records, brokers.held[at][1]), at)
+
+
+@with_broker()
+async def test_each_full_answer_starts_another_pop_and_only_one_is_held(brokers):
+    """At most three are in flight; one that is not full starts none."""
+    brokers.special[Code.POP_MESSAGE] = lambda request: brokers._hold("b", request)
+    async with consumer(brokers, Listener(), pop_batch_size=2, pulls_in_flight=3) as member:
+        await holds(brokers, 15_000)
+        bring(brokers, *batches(0), poll=15_000)
+        await holds(brokers, 15_000, 0)
+        bring(brokers, *batches(2), poll=0)
+        await brokers.until(lambda: len(pops(brokers)) == 4)
+        await holds(brokers, 15_000, 0)
+        bring(brokers, *batches(4), poll=15_000)
+        await holds(brokers, 15_000, 0, 0)
+        bring(brokers, *batches(6), poll=15_000)
+        await brokers.until(lambda: len(pops(brokers)) == 7)
+        await holds(brokers, 15_000, 0, 0)
+        bring(brokers, *batches(8, size=1), poll=0)
+        bring(brokers, *batches(9, size=1), poll=0)
+        await brokers.until(lambda: len(brokers.acked) == 10)
+        await holds(brokers, 15_000)
+        assert member.health().queues[0].held == 0
+    assert len(pops(brokers)) == 7
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"pulls_in_flight": 4, "orderly": True}, {"pulls_in_flight": 4, "pull_interval": 0.001}]
+)
+@with_broker()
+async def test_one_pop_is_in_flight_unless_more_are_asked_for(brokers, options):
+    brokers.has["b"] = batches(0, 2, 4, 6)
+    async with consumer(brokers, Listener(), pop_batch_size=2, **options):
+        await brokers.until(lambda: len(brokers.acked) == 8)
+        await brokers.until(lambda: len(pops(brokers)) == 5)
+        assert set(polls(brokers)) == {15_000}
+
+
+@with_broker()
+async def test_pops_in_flight_count_for_flow_control(brokers):
+    release = asyncio.Event()
+
+    async def listen(message):
+        await release.wait()
+
+    brokers.special[Code.POP_MESSAGE] = lambda request: brokers._hold("b", request)
+    async with consumer(brokers, listen, pop_batch_size=2, pulls_in_flight=8, pop_threshold_for_queue=4) as member:
+        await holds(brokers, 15_000)
+        bring(brokers, *batches(0), poll=15_000)
+        await holds(brokers, 15_000, 0)  # two messages are held, and two more may come
+        bring(brokers, [], poll=0)
+        bring(brokers, *batches(2), poll=15_000)
+        await eventually(lambda: member.health().queues[0].held == 4)
+        await holds(brokers, 0)  # this pop is at the limit, the next one would be over it
+        bring(brokers, *batches(4), poll=0)
+        await eventually(lambda: member.health().queues[0].held == 6)
+        assert sorted(polls(brokers)) == [0, 0, 15_000, 15_000]
+        release.set()
+        await brokers.until(lambda: len(brokers.acked) == 6)
+
+
+@with_broker()
+async def test_a_pop_ahead_that_fails_ends_and_the_first_goes_on(brokers, caplog):
+    brokers.special[Code.POP_MESSAGE] = lambda request: brokers._hold("b", request)
+    async with consumer(brokers, Listener(), pop_batch_size=2, pulls_in_flight=2):
+        await holds(brokers, 15_000)
+        bring(brokers, *batches(0), poll=15_000)
+        await holds(brokers, 15_000, 0)
+        ahead = next(at for at, (_, request) in enumerate(brokers.held) if request.ext["pollTime"] == "0")
+        brokers.reply(Command(ResponseCode.SYSTEM_BUSY, remark="later"), ahead)
+        await eventually(lambda: "popping T@b:-1 failed" in caplog.text)
+        bring(brokers, *batches(2), poll=15_000)
+        await brokers.until(lambda: len(brokers.acked) == 4)
+        await holds(brokers, 15_000, 0)
+    assert len(pops(brokers)) == 5
+
+
+@with_broker()
+async def test_messages_that_a_pop_ahead_brings_after_close_are_returned(brokers):
+    brokers.special[Code.POP_MESSAGE] = lambda request: brokers._hold("b", request)
+    async with consumer(brokers, Listener(), pop_batch_size=2, pulls_in_flight=2) as member:
+        await holds(brokers, 15_000)
+        bring(brokers, *batches(0), poll=15_000)
+        await holds(brokers, 15_000, 0)
+        member.unsubscribe(TOPIC)
+        await eventually(lambda: not member.queues)
+        bring(brokers, [record(7)], poll=0)
+        await brokers.until(lambda: brokers.extended)
+        assert brokers.extended == [(7, 1000)]
+
+
 @with_broker()
 async def test_failed_acks_are_retried(brokers):
     answers = [Command(ResponseCode.SYSTEM_BUSY, remark="later"), None]

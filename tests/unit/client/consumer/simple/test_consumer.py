@@ -92,7 +92,7 @@ async def test_brokers_take_turns(brokers):
 @with_broker()
 async def test_a_receive_returns_as_many_messages_as_requested(brokers):
     brokers.has["b"] = [[record(i) for i in range(32)], [record(i) for i in range(32, 40)]]
-    async with consumer(brokers) as member:
+    async with consumer(brokers, pops_in_flight=1) as member:
         assert offsets(await member.receive(100)) == list(range(40))
         assert [pop.ext["maxMsgNums"] for pop in brokers.asked(Code.POP_MESSAGE)] == ["32", "32"]
 
@@ -440,7 +440,13 @@ async def test_a_consumer_that_is_not_started_raises(brokers):
 
 
 @pytest.mark.parametrize(
-    "options", [{"invisible_duration": 0.5}, {"poll_time": 0}, {"consume_from": ConsumeFromWhere.TIMESTAMP}]
+    "options",
+    [
+        {"invisible_duration": 0.5},
+        {"poll_time": 0},
+        {"consume_from": ConsumeFromWhere.TIMESTAMP},
+        {"pops_in_flight": 0},
+    ],
 )
 def test_invalid_options_are_refused(options):
     with pytest.raises(ConfigError):

@@ -11,7 +11,7 @@ from rocketmq_py.model import ConsumeFromWhere, MessageQueue
 from rocketmq_py.protocol.bodies.client import HeartbeatData
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
-from tests.unit.client.consumer.popbroker import GROUP, TOPIC, record, with_broker
+from tests.unit.client.consumer.popbroker import GROUP, TOPIC, eventually, record, with_broker
 from tests.unit.client.consumer.simple.test_consumer import consumer, offsets
 
 
@@ -166,3 +166,96 @@ async def test_its_state_names_what_each_broker_has(brokers):
         assert (beat.consume_type, beat.consume_from_where) == ("CONSUME_POP", "CONSUME_FROM_FIRST_OFFSET")
         assert pops(brokers)[-1].ext["initMode"] == "0"
     assert not member.health().ok
+
+
+def asked(brokers):
+    return [int(request.ext["maxMsgNums"]) for request in brokers.asked(Code.POP_MESSAGE)]
+
+
+def full(first, size=32):
+    return [record(offset) for offset in range(first, first + size)]
+
+
+@with_broker()
+async def test_pops_in_flight_double_while_answers_are_full(brokers):
+    held = []
+    brokers.special[Code.POP_MESSAGE] = held.append
+
+    async def answer(count, sizes):
+        await brokers.until(lambda: len(held) == count)
+        for first, size in enumerate(sizes, len(asked(brokers))):
+            brokers.held.append(("b", held.pop(0)))
+            brokers.reply(brokers.popped(full(first * 32, size), brokers.held[0][1]))
+
+    async with consumer(brokers) as member:
+        call = asyncio.ensure_future(member.receive(200))
+        await answer(1, [32])
+        await answer(2, [32, 32])
+        assert asked(brokers) == [32, 32, 32]
+        await brokers.until(lambda: len(held) == 4)
+        assert asked(brokers)[3:] == [32, 32, 32, 8], "together no more than are wanted"
+        await answer(4, [32, 32, 3, 8])
+        assert len(await call) == 3 * 32 + 32 + 32 + 3 + 8
+        assert len(asked(brokers)) == 7, "an answer that is not full ends the round"
+
+
+@pytest.mark.parametrize(
+    ("options", "most"), [({"orderly": True}, 1), ({"pops_in_flight": 1}, 1), ({"pops_in_flight": 3}, 3)]
+)
+@with_broker()
+async def test_an_option_limits_the_pops_in_flight(brokers, options, most):
+    held, seen = [], []
+    brokers.special[Code.POP_MESSAGE] = held.append
+    async with consumer(brokers, **options) as member:
+        call = asyncio.ensure_future(member.receive(13 * 32))
+        for expected in [1, 2, 3, 3, 3, 1] if most == 3 else [1] * 13:
+            await brokers.until(lambda wanted=expected: len(held) == wanted)
+            seen.append(len(held))
+            for _ in range(expected):
+                brokers.held.append(("b", held.pop(0)))
+                brokers.reply(brokers.popped(full(len(asked(brokers)) * 100), brokers.held[0][1]))
+        assert len(await call) == 13 * 32
+    assert max(seen) == most
+
+
+@with_broker()
+async def test_messages_of_pops_beside_one_that_fails_come_with_the_next_receive(brokers):
+    brokers.has["b"] = [full(0)]
+    member = consumer(brokers)
+    await member.start()
+    answers = [None, None, Command(ResponseCode.NO_PERMISSION, remark="no")]
+
+    def answer(request):
+        refused = answers.pop(0) if answers else None
+        return refused or brokers._pop("b", request)
+
+    brokers.has["b"] = [full(0), full(32)]
+    brokers.special[Code.POP_MESSAGE] = answer
+    with pytest.raises(PermissionDenied):
+        await member.receive(96)
+    assert offsets(await member.receive(64, timeout=0)) == list(range(64))
+    await member.close()
+
+
+@with_broker()
+async def test_messages_of_pops_beside_a_cancelled_one_come_with_the_next_receive(brokers):
+    """One of three pops has answered, the answers of two come after the call is cancelled."""
+    held = []
+    brokers.has["b"] = [full(0)]
+    brokers.special[Code.POP_MESSAGE] = lambda request: (
+        brokers._pop("b", request) if brokers.has["b"] else held.append(request)
+    )
+    async with consumer(brokers) as member:
+        call = asyncio.ensure_future(member.receive(96, invisible_duration=30))
+        await brokers.until(lambda: len(held) == 2)
+        brokers.held.append(("b", held.pop(0)))
+        brokers.reply(brokers.popped(full(32), brokers.held[0][1]))
+        await asyncio.sleep(0)
+        call.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await call
+        del brokers.special[Code.POP_MESSAGE]
+        brokers.held.append(("b", held.pop(0)))
+        brokers.reply(brokers.popped(full(64), brokers.held[0][1]))
+        await eventually(lambda: len(member._spare) == 96)
+        assert sorted(offsets(await member.receive(96, timeout=0))) == list(range(96))
