@@ -16,7 +16,8 @@ class BrokerOrigin(Cluster):
 
     def located(self, ranges: Sequence[QueueRange], queues: QueueRoutes) -> list[LocatedRange]:
         """Return ranges with the addresses of their brokers; a task looks up those that ``queues`` does not have."""
-        return [LocatedRange(one, queues.addresses.get(one.queue, Addresses())) for one in ranges]
+        nowhere = Addresses()
+        return [LocatedRange(one, queues.addresses.get(one.queue, nowhere)) for one in ranges]
 
     def message_bytes(self, ranges: Sequence[QueueRange], queues: QueueRoutes, group: str) -> dict[str, float]:
         """Return the average bytes of a message by topic, from one pull in each of ``ranges``."""

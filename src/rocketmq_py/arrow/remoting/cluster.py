@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from rocketmq_py.arrow.options.offsets import Bounds, Offsets
@@ -27,7 +28,7 @@ from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, NotLeade
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import ClusterInfo, QueueData, TopicList, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.headers.base import Header, NoHeader
+from rocketmq_py.protocol.headers.base import NoHeader
 from rocketmq_py.protocol.headers.offset import (
     GetMaxOffset,
     MaxOffsetResponse,
@@ -49,7 +50,9 @@ _AVOIDED_SECONDS = 5.0
 _AT_ONCE = 256
 """Limit for the requests in flight on one connection: a server stops reading if its responses are not read."""
 
-Request = tuple[RequestCode, dict[str, str], bytes]
+Fields = dict[str, str]
+"""Encoded header fields of a request, by their names on the wire."""
+Request = tuple[RequestCode, Fields, bytes]
 """A request: code, header fields and body."""
 
 
@@ -232,10 +235,11 @@ class Cluster:
         earliest: Offsets = {}
         latest: Offsets = {}
         for queue, (answer, address) in self._each(queues, RequestCode.GET_MAX_OFFSET, _bounds).items():
-            latest[queue] = _offset_of(answer, address)
-            first = answer.header(MaxOffsetResponse).min_offset
-            if first is not None:
-                earliest[queue] = max(first, 0)
+            _check(answer, address)
+            found = answer.header(MaxOffsetResponse)
+            latest[queue] = found.offset
+            if found.min_offset is not None:
+                earliest[queue] = max(found.min_offset, 0)
         # Other brokers and logical queues. Messages may have been removed since the answer.
         earliest |= self.earliest(queues.only(queue for queue in latest if queue not in earliest))
         return {queue: Bounds(min(earliest[queue], latest[queue]), latest[queue]) for queue in queues.addresses}
@@ -332,12 +336,12 @@ class Cluster:
 
     # -- asking brokers
 
-    def _offsets(self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]) -> Offsets:
+    def _offsets(self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Fields]) -> Offsets:
         answers = self._each(queues, code, header)
         return {queue: _offset_of(answer, address) for queue, (answer, address) in answers.items()}
 
     def _each(
-        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
+        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Fields]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
         """Send a request for each queue to its broker; return the responses with the addresses they came from.
 
@@ -353,7 +357,7 @@ class Cluster:
         return answers
 
     def _each_broker(
-        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Header]
+        self, queues: QueueRoutes, code: RequestCode, header: Callable[[MessageQueue], Fields]
     ) -> dict[MessageQueue, tuple[Reply, str]]:
         """Send a request for each queue to its broker, to all brokers at the same time.
 
@@ -362,7 +366,7 @@ class Cluster:
 
         def ask(members: tuple[Addresses, list[MessageQueue]]) -> tuple[list[Reply], str]:
             at, asked = members
-            return self._ask_one_of(at, [(code, header(queue).to_ext(), b"") for queue in asked])
+            return self._ask_one_of(at, [(code, header(queue), b"") for queue in asked])
 
         grouped = queues.by_address()
         return {
@@ -396,9 +400,11 @@ class Cluster:
         """
         answers = self.exchange(address, requests)
         for answer in answers:
+            if answer.code == ResponseCode.SUCCESS:
+                continue
             error = BrokerError.of(answer.code, answer.remark, address)
             is_final = isinstance(error, NotLeader) or (isinstance(error, TopicNotExist) and not is_slave)
-            if answer.code != ResponseCode.SUCCESS and error.retryable and not is_final:
+            if error.retryable and not is_final:
                 raise error
         return answers
 
@@ -437,33 +443,48 @@ def _offset_of(answer: Reply, address: str) -> int:
     return answer.header(OffsetResponse).offset
 
 
-def _min_offset(queue: MessageQueue) -> Header:
-    return QueueHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+def _min_offset(queue: MessageQueue) -> Fields:
+    return {**_of_topic(QueueHeader, queue.topic, queue.broker_name), _QUEUE_ID: str(queue.queue_id)}
 
 
-def _max_offset(queue: MessageQueue) -> Header:
-    return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+def _max_offset(queue: MessageQueue) -> Fields:
+    return {**_of_topic(GetMaxOffset, queue.topic, queue.broker_name), _QUEUE_ID: str(queue.queue_id)}
 
 
-def _bounds(queue: MessageQueue) -> Header:
-    return GetMaxOffset(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name, bounds=True)
+def _bounds(queue: MessageQueue) -> Fields:
+    return {**_of_topic(GetMaxOffset, queue.topic, queue.broker_name), _QUEUE_ID: str(queue.queue_id), "bounds": "true"}
 
 
-def _search(queue: MessageQueue, at: int) -> Header:
-    return SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=at, bname=queue.broker_name)
+def _search(queue: MessageQueue, at: int) -> Fields:
+    header = SearchOffset(topic=queue.topic, queue_id=queue.queue_id, timestamp=at, bname=queue.broker_name)
+    return header.to_ext()
 
 
-def _query_offset(group: str, queue: MessageQueue) -> Header:
-    return QueryConsumerOffset(
+def _query_offset(group: str, queue: MessageQueue) -> Fields:
+    header = QueryConsumerOffset(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False,
         bname=queue.broker_name,
     )  # fmt: skip
+    return header.to_ext()
 
 
-def _update_offset(group: str, queue: MessageQueue, offset: int) -> Header:
-    return UpdateConsumerOffset(
+def _update_offset(group: str, queue: MessageQueue, offset: int) -> Fields:
+    header = UpdateConsumerOffset(
         consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset, bname=queue.broker_name
     )
+    return header.to_ext()
+
+
+_QUEUE_ID = "queueId"
+
+
+@lru_cache(maxsize=64)
+def _of_topic(header: type[QueueHeader | GetMaxOffset], topic: str, broker_name: str) -> Fields:
+    """Return the encoded fields that requests about all queues of a topic share. Do not change the dictionary.
+
+    To encode a header for each of thousands of queues takes longer than to send it.
+    """
+    return header(topic=topic, queue_id=0, bname=broker_name).to_ext()
 
 
 def _unknown(topic: str) -> _NoTopic:

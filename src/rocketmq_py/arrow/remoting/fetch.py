@@ -19,7 +19,7 @@ from rocketmq_py.arrow.remoting.filters import EVERYTHING, MessageFilter
 from rocketmq_py.arrow.remoting.queues import Addresses
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.core.consumer.pull_result import damaged_offsets, located_records
-from rocketmq_py.core.consumer.pull_window import MAX_PULL, FetchedChunk, Pull, Segment, Window
+from rocketmq_py.core.consumer.pull_window import FetchedChunk, Pull, Segment, Window
 from rocketmq_py.core.consumer.subscription import ALL, TAG
 from rocketmq_py.core.logical_queues import is_logical
 from rocketmq_py.core.peer import Reply
@@ -100,7 +100,6 @@ class Fetcher:
     def __init__(
         self, wanted: QueueRange, addresses: Addresses, settings: FetchSettings, idle: IdleConnections | None = None
     ) -> None:
-        self.size = wanted.size
         self._queue = wanted.queue
         self._start = wanted.start
         self._servers = addresses
@@ -108,7 +107,6 @@ class Fetcher:
         self._idle = idle
         self._whole = False
         self._settings = settings
-        self._header = _header(wanted.queue, settings)
         self._window = Window(wanted.start, wanted.stop, settings.in_flight, filtered=not settings.wanted.takes_all)
         self._suggested: str | None = None
         self._distrusted: set[str] = set()
@@ -125,34 +123,13 @@ class Fetcher:
         self.skipped = 0
         """Number of offsets skipped because their messages were deleted, with ``failOnDataLoss=false``."""
 
-    @property
-    def shared_address(self) -> str | None:
-        """Address to which :meth:`first_pull` may be sent; None if this range needs several pulls, or no master."""
-        return self._servers.master if self.size <= MAX_PULL else None
+    def take(self, answer: Reply) -> None:
+        """Take the response to a pull of the whole range that the caller has sent; :meth:`chunks` handles it.
 
-    def first_pull(self) -> tuple[int, dict[str, str], bytes]:
-        """Return the first pull, for a caller that sends it with those of other ranges.
-
-        :meth:`answered` or :meth:`unanswered` must follow.
+        :param answer: from the master.
         """
         (pull,) = self._window.pulls()
-        self._first = pull.segment
-        return RequestCode.PULL_MESSAGE, self._fields(pull), b""
-
-    @property
-    def is_asked(self) -> bool:
-        """True after :meth:`first_pull`, until :meth:`answered` or :meth:`unanswered`."""
-        return self._first is not None and self._answer is None
-
-    def answered(self, answer: Reply) -> None:
-        """Take the response to the first pull; :meth:`chunks` handles it."""
-        self._answer = answer
-
-    def unanswered(self) -> None:
-        """Note that the first pull has no response, so that :meth:`chunks` sends it again."""
-        if self._first is not None:
-            self._window.failed(self._first)
-            self._first = None
+        self._first, self._answer = pull.segment, answer
 
     def begin(self) -> None:
         """Send the first pulls now, so that the broker already reads while the caller still decodes other ranges.
@@ -315,7 +292,7 @@ class Fetcher:
         self._inflight.update(zip(opaques, [pull.segment for pull in pulls], strict=True))
 
     def _fields(self, pull: Pull) -> dict[str, str]:
-        return {**self._header, "queueOffset": str(pull.offset), "maxMsgNums": str(pull.number)}
+        return pull_fields(self._queue, self._settings, pull.offset, pull.number)
 
     def _handle_answer(self, segment: Segment, answer: Reply) -> None:
         if answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY and self._at_slave and self._settings.wanted.takes_all:
@@ -492,11 +469,15 @@ but not returned, as by a slave with ``slaveReadEnable=false``."""
 _READ = (ResponseCode.SUCCESS, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
 
-def _header(queue: MessageQueue, settings: FetchSettings) -> dict[str, str]:
-    """Return the encoded header fields that are the same in all pulls of a range."""
+def pull_fields(queue: MessageQueue, settings: FetchSettings, offset: int, number: int) -> dict[str, str]:
+    """Return the encoded header fields of a pull of at most ``number`` messages from ``offset`` on."""
     wanted = settings.wanted
-    fields = _fields(queue.topic, queue.broker_name, settings.group, wanted.expression, wanted.kind)
-    return {**fields, "queueId": str(queue.queue_id)}
+    return {
+        **_fields(queue.topic, queue.broker_name, settings.group, wanted.expression, wanted.kind),
+        "queueId": str(queue.queue_id),
+        "queueOffset": str(offset),
+        "maxMsgNums": str(number),
+    }
 
 
 @lru_cache(maxsize=64)

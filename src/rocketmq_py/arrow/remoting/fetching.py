@@ -13,6 +13,7 @@ from rocketmq_py.arrow.remoting.broker_origin import broker_origin
 from rocketmq_py.arrow.remoting.connection import IdleConnections
 from rocketmq_py.arrow.remoting.fetch import READ_GROUP, Fetcher, FetchSettings
 from rocketmq_py.arrow.remoting.filters import EVERYTHING, message_filter
+from rocketmq_py.arrow.remoting.one_pull import OnePull
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.remoting.shared_pulls import prefetched
 
@@ -30,13 +31,13 @@ class BrokerFetching:
         """True if the read has no filter."""
         return self._settings.wanted.takes_all
 
-    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[Fetcher]:
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[OnePull]:
         """Yield the fetch of each range in order, with the filter of the read, and close it after use.
 
         :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
         :raises RocketMQError: a range cannot be pulled after all retries.
         """
-        fetchers = (Fetcher(one.range, one.addresses, self._settings, self._idle) for one in ranges)
+        fetchers = (OnePull(one, self._settings, self._idle) for one in ranges)
         return prefetched(fetchers, limit, self._idle)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> Fetcher:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 
 from rocketmq_py.arrow.remoting.connection import IdleConnections
-from rocketmq_py.arrow.remoting.fetch import Fetcher
+from rocketmq_py.arrow.remoting.one_pull import OnePull
 from rocketmq_py.errors import NetworkError, NoRouteError
 from rocketmq_py.remoting.blocking import BlockingConnection
 
@@ -25,11 +25,11 @@ class SharedPulls:
     :param idle: pool of connections, to which that of the first pulls returns.
     """
 
-    def __init__(self, fetchers: Sequence[Fetcher], idle: IdleConnections) -> None:
+    def __init__(self, fetchers: Sequence[OnePull], idle: IdleConnections) -> None:
         self.fetchers = fetchers
         self._idle = idle
         self._connection: BlockingConnection | None = None
-        self._waiting: dict[int, Fetcher] = {}
+        self._waiting: dict[int, OnePull] = {}
 
     def begin(self) -> None:
         """Send the pulls. If that fails, each range is pulled by itself later.
@@ -50,7 +50,7 @@ class SharedPulls:
         else:
             self._waiting = dict(zip(opaques, self.fetchers, strict=True))
 
-    def each(self) -> Iterator[Fetcher]:
+    def each(self) -> Iterator[OnePull]:
         """Yield the ranges in order, each when its first pull is answered, and close it afterwards."""
         for fetcher in self.fetchers:
             while fetcher.is_asked and self._connection is not None:
@@ -81,7 +81,7 @@ class SharedPulls:
         self._waiting.clear()
 
 
-def prefetched(fetchers: Iterable[Fetcher], limit: int, idle: IdleConnections) -> Generator[Fetcher]:
+def prefetched(fetchers: Iterable[OnePull], limit: int, idle: IdleConnections) -> Generator[OnePull]:
     """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
 
     :param limit: maximum number of ranges, or groups of small ranges, that are pulled at the same time. Their responses
@@ -104,9 +104,9 @@ def prefetched(fetchers: Iterable[Fetcher], limit: int, idle: IdleConnections) -
             pulls.close()
 
 
-def grouped(fetchers: Iterable[Fetcher]) -> Iterator[list[Fetcher]]:
+def grouped(fetchers: Iterable[OnePull]) -> Iterator[list[OnePull]]:
     """Group consecutive fetchers of small ranges of one broker; all others are alone."""
-    group: list[Fetcher] = []
+    group: list[OnePull] = []
     messages = 0
     for fetcher in fetchers:
         messages += fetcher.size

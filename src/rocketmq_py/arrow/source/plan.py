@@ -30,7 +30,8 @@ def resolve(position: Boundary | Offsets, bounds: Mapping[MessageQueue, Bounds],
     :raises ConfigError: the position names a queue that is not in ``bounds``, or does not name all of them.
     """
     if isinstance(position, Boundary):
-        return {queue: _at(position.number, known) for queue, known in bounds.items()}
+        at = 0 if position is Boundary.EARLIEST else 1
+        return {queue: known[at] for queue, known in bounds.items()}
     strangers, missing = sorted(position.keys() - bounds.keys()), sorted(bounds.keys() - position.keys())
     if strangers:
         raise ConfigError(f"option {option} names {_list(strangers)}, which the subscribed topics do not have")
@@ -216,6 +217,8 @@ def split(ranges: Iterable[QueueRange], at_least: int | None, at_most: int | Non
 
 def _cut(one: QueueRange, count: int) -> list[QueueRange]:
     """Cut ``one`` into ``count`` ranges whose sizes differ by one message at most."""
+    if count == 1:
+        return [one] if one.size else []
     edges = [one.start + one.size * i // count for i in range(count + 1)]
     return [one._replace(start=start, stop=stop) for start, stop in pairwise(edges) if start < stop]
 

@@ -10,8 +10,9 @@ import pytest
 
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange
 from rocketmq_py.arrow.remoting.connection import IdleConnections
-from rocketmq_py.arrow.remoting.fetch import Fetcher, FetchSettings
-from rocketmq_py.arrow.remoting.queues import Addresses
+from rocketmq_py.arrow.remoting.fetch import FetchSettings
+from rocketmq_py.arrow.remoting.one_pull import OnePull
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.arrow.remoting.shared_pulls import MOST_MESSAGES, MOST_RANGES, grouped, prefetched
 from rocketmq_py.core.consumer.pull_window import MAX_PULL
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -40,9 +41,9 @@ class Read:
         self.idle = IdleConnections()
         at = addresses or Addresses(peer.address)
         self.fetchers = [
-            Fetcher(
-                QueueRange(QUEUE._replace(queue_id=i), 10 * i, 10 * i + size),
-                at, settings(peer, retries, fail=fail), self.idle,
+            OnePull(
+                LocatedRange(QueueRange(QUEUE._replace(queue_id=i), 10 * i, 10 * i + size), at),
+                settings(peer, retries, fail=fail), self.idle,
             )
             for i in range(number)
         ]  # fmt: skip
@@ -197,11 +198,11 @@ def test_lost_messages_are_skipped_if_the_query_allows_that() -> None:
 NEAR = Addresses("a:1")
 
 
-def alone(*sizes: int, at: Addresses = NEAR) -> list[Fetcher]:
-    return [Fetcher(QueueRange(QUEUE, 0, size), at, settings()) for size in sizes]
+def alone(*sizes: int, at: Addresses = NEAR) -> list[OnePull]:
+    return [OnePull(LocatedRange(QueueRange(QUEUE, 0, size), at), settings()) for size in sizes]
 
 
-def groups(fetchers: list[Fetcher]) -> list[list[int]]:
+def groups(fetchers: list[OnePull]) -> list[list[int]]:
     return [[fetcher.size for fetcher in group] for group in grouped(fetchers)]
 
 
