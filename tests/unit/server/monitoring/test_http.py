@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import logging
 
 import pytest
 
@@ -212,7 +213,9 @@ def test_other_methods_and_pages_are_named():
     assert ask(b"GET /b HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\npages are: /a /broken\n")
 
 
-def test_a_server_that_stops_ends_its_connections():
+def test_a_server_that_stops_ends_its_connections(caplog):
+    caplog.set_level(logging.DEBUG, http.__name__)
+
     async def main() -> None:
         server = HttpServer({"/a": _page})
         port = await server.start("127.0.0.1", 0)
@@ -224,6 +227,7 @@ def test_a_server_that_stops_ends_its_connections():
         assert len(server._running) == 1
         await server.stop()
         assert server._running == set()
+        assert [type(reason) for record in caplog.records for reason in record.args] == [asyncio.CancelledError]
         assert await reader.read() == b""
         writer.close()
         with pytest.raises(OSError, match=r".*"):
