@@ -44,8 +44,8 @@ GENERATED = "Generated from"
 class Fault:
     """Bytes ``start`` to ``end`` of a module's text, and what stands there instead; ``line`` counts from 1.
 
-    ``last`` is the line where it ends. ``imported``: the line runs when the module is imported, in no test. ``scope``:
-    class and function it stands in.
+    ``last`` is the line where it ends. ``imported``: the line runs when the module is imported, in no test, or in
+    the first one that needs what it caches. ``scope``: class and function it stands in.
     """
 
     line: int
@@ -112,7 +112,7 @@ class _Finder:
         else:
             for default in [*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None)]:
                 yield from self._marked(self._expression(default), "default", imported=True)
-            yield from self._block(node.body, imported=False)
+            yield from self._block(node.body, imported=any(map(_is_cache, node.decorator_list)))
 
     def _child(self, child: Any, *, imported: bool) -> Iterator[Fault]:
         if isinstance(child, ast.stmt):
@@ -203,6 +203,11 @@ def _others(node: ast.expr) -> Iterator[tuple[ast.expr, str]]:
             yield node.orelse, "condition"
         case _:
             pass
+
+
+def _is_cache(decorator: ast.expr) -> bool:
+    """Whether only the first test of a process runs the function, and others get what it returned."""
+    return ast.unparse(decorator).partition("(")[0] in ("cache", "functools.cache", "lru_cache", "functools.lru_cache")
 
 
 def _left_out(node: ast.stmt) -> bool:

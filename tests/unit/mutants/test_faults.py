@@ -105,6 +105,16 @@ def test_lines_that_only_an_import_runs_are_told_from_those_of_functions() -> No
     assert imported == {(1, True), (3, True), (4, True), (5, False)}
 
 
+@pytest.mark.parametrize(
+    ("decorator", "is_kept"),
+    [("cache", True), ("functools.cache", True), ("lru_cache(maxsize=8)", True), ("functools.lru_cache", True),
+     ("cached_property", False), ("contextmanager", False)],
+)  # fmt: skip
+def test_what_is_cached_matters_to_more_than_the_first_who_asks_for_it(decorator: str, is_kept: bool) -> None:
+    source = f"@{decorator}\ndef f(): return a + b\n".encode()
+    assert {fault.imported for fault in faults(source)} == {is_kept}
+
+
 def test_a_fault_knows_where_it_stands() -> None:
     source = b"x = not a\nclass A:\n    y = not a\n    def f(self):\n        def g():\n            return a\n"
     assert [fault.scope for fault in faults(source)] == ["", "A", "A.f.g"]
