@@ -7,7 +7,14 @@ import array
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.model import Message
+from rocketmq_py.model import (
+    Message,
+    MessageQueue,
+    SendResult,
+    SendStatus,
+    TransactionSendResult,
+    TransactionState,
+)
 
 
 @pytest.mark.parametrize("body", [b"abc", bytearray(b"abc"), memoryview(b"abc"), "abc", array.array("b", b"abc")])
@@ -39,3 +46,13 @@ def test_another_priority_is_refused_by_name(priority: object) -> None:
 @pytest.mark.parametrize(("text", "priority"), [("7", 7), ("", None), ("-1", None), ("x", None), ("9" * 5000, None)])
 def test_a_stored_priority_is_read_or_absent(text: str, priority: int | None) -> None:
     assert Message("t", b"x", properties={"_SYS_MSG_PRIORITY_": text}).priority == priority
+
+
+def test_the_longest_priority_is_javas_largest_int() -> None:
+    assert Message("t", b"x", priority=2**31 - 1).priority == 2**31 - 1
+
+
+@pytest.mark.parametrize(("transaction_id", "expected"), [("T1", "T1"), (None, "M1")])
+def test_a_transaction_has_its_own_id_or_that_of_its_message(transaction_id: str | None, expected: str) -> None:
+    half = SendResult(SendStatus.SEND_OK, "M1", MessageQueue("t", "b", 0), 0, "O1", transaction_id)
+    assert TransactionSendResult(half, TransactionState.COMMIT).transaction_id == expected

@@ -60,3 +60,39 @@ def test_a_scan_without_polars_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(sys.modules, "polars", None)
     with pytest.raises(ConfigError, match="needs polars"):
         arrow.scan("t", namesrv="127.0.0.1:9876")
+
+
+def pruned(*conditions: tuple[str, str, object]) -> Pruning:
+    made = Pruning()
+    for condition in conditions:
+        made.add(*condition)
+    return made
+
+
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (COLUMN == 7, [("queueOffset", "EqualTo", 7)]),
+        (COLUMN > 7, [("queueOffset", "GreaterThan", 7)]),
+        (COLUMN <= 7, [("queueOffset", "LessThanOrEqual", 7)]),
+        (pl.lit(7) < COLUMN, [("queueOffset", "GreaterThan", 7)]),
+        (pl.lit(7) >= COLUMN, [("queueOffset", "LessThanOrEqual", 7)]),
+        (
+            (COLUMN >= 3) & (pl.col("queueId") == 1),
+            [("queueOffset", "GreaterThanOrEqual", 3), ("queueId", "EqualTo", 1)],
+        ),
+        (COLUMN.is_between(3, 5), [("queueOffset", "GreaterThanOrEqual", 3), ("queueOffset", "LessThanOrEqual", 5)]),
+        (
+            COLUMN.is_between(3, 5, closed="left"),
+            [("queueOffset", "GreaterThanOrEqual", 3), ("queueOffset", "LessThan", 5)],
+        ),
+        (COLUMN.is_between(3, 5, closed="none"), [("queueOffset", "GreaterThan", 3), ("queueOffset", "LessThan", 5)]),
+        (pl.col("tags").is_in(["A", "B"]), [("tags", "In", ["A", "B"])]),
+        (pl.col("storeTimestamp") < AT, [("storeTimestamp", "LessThan", AT)]),
+    ],
+)
+def test_a_condition_says_which_messages_to_read(condition: pl.Expr, expected: list[tuple[str, str, object]]) -> None:
+    assert pruning_of(condition) == pruned(*expected) != Pruning()

@@ -243,6 +243,32 @@ def test_an_error_inside_stops_all():
     asyncio.run(test())
 
 
+def test_nothing_is_stopped_before_those_that_start_it_again_have_ended():
+    told = []
+
+    class Slow:
+        async def start(self):
+            told.append("start")
+
+        async def keep_running(self):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                for _ in range(5):
+                    await asyncio.sleep(0)
+                told.append("watched no more")
+
+        async def stop(self):
+            told.append("stop")
+
+    async def test():
+        async with running([Slow(), Slow()]):
+            await asyncio.sleep(0)
+
+    asyncio.run(test())
+    assert told == ["start", "start", "watched no more", "watched no more", "stop", "stop"]
+
+
 # -- the program
 
 

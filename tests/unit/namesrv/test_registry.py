@@ -7,7 +7,7 @@ import pytest
 
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.namesrv import registry as registry_module
-from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, MinIdChanged
+from rocketmq_py.namesrv.registry import BROKER_EXPIRY_MS, BrokerKey, Leaving, MinIdChanged
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.bodies.route import QueueData
 from rocketmq_py.protocol.bodies.topic import RegisterBrokerBody, TopicConfig, TopicConfigTable
@@ -147,6 +147,18 @@ def test_unregistering_an_unknown_broker_changes_nothing(site):
     site.leave("broker-a", 0, "10.0.0.9:1", cluster="C")
     site.leave("broker-x", 0, "10.0.0.9:1", cluster="X")
     assert site.queues().keys() == {"broker-a"}
+
+
+def test_brokers_that_leave_together_leave_although_one_of_them_is_unknown(site):
+    site.register()
+    site.register("broker-b", address="10.0.0.9:10911")
+    leaving = [
+        ("X", "10.0.0.9:1", "broker-x"),
+        ("C", "10.0.0.1:10911", "broker-a"),
+        ("C", "10.0.0.9:10911", "broker-b"),
+    ]
+    site.registry.unregister([Leaving(cluster, address, name, 0) for cluster, address, name in leaving])
+    assert site.registry.cluster_info().cluster_addr_table == {}
 
 
 def test_a_closed_connection_removes_its_broker(site):

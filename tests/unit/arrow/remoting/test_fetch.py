@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -25,6 +26,7 @@ from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records, encode_record
 from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
+PATIENCE = 60.0
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
@@ -642,3 +644,19 @@ def test_a_slave_that_does_not_serve_reads_is_named() -> None:
             body_of(fetcher)
     assert str(told.value) == f"{slave.address} is a slave that does not serve reads: slaveReadEnable is false there"
     assert str(pickle.loads(pickle.dumps(told.value))) == str(told.value)
+
+
+def test_messages_are_given_as_they_arrive() -> None:
+    begun = threading.Event()
+
+    def slow(request: Command) -> Command:
+        if request.ext["queueOffset"] != "0":
+            begun.wait(PATIENCE)
+        return found(request)
+
+    with scripted(slow) as peer, closing(fetcher_of(peer, 0, 96)) as fetcher:
+        chunks = fetcher.chunks()
+        first = b"".join(chunk.body for chunk in next(chunks))
+        assert (first, begun.is_set()) == (messages(0, 32), False), "the answers to later pulls are not waited for"
+        begun.set()
+        assert first + b"".join(chunk.body for more in chunks for chunk in more) == messages(0, 96)

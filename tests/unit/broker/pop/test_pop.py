@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,7 @@ from tests.unit.broker.pop.pop_client import (
     put,
     take,
 )
-from tests.unit.broker.requests import pop
+from tests.unit.broker.requests import pop, send
 
 # -- what a pop brings
 
@@ -49,6 +50,24 @@ def test_a_pop_returns_messages_with_their_handles(running: InProcess, client: C
     assert (ext["popTime"], ext["invisibleTime"], ext["restNum"]) == (str(START_MS), "60000", "0")
     assert 0 <= int(ext["reviveQid"]) < 8
     assert "orderCountInfo" not in ext
+
+
+def test_a_pop_is_answered_when_a_slave_has_its_check_point_or_after_a_while(tmp_path: Path) -> None:
+    async def main() -> None:
+        with broker(tmp_path, broker_role="SYNC_MASTER", in_sync_replicas=2) as running:
+            make_topic(running)
+            client = running.connect()
+            assert client.call(Code.SEND_MESSAGE_V2, send(), b"a") is None
+            orderly = client.call(Code.POP_MESSAGE, pop(queue_id=0, order=True, consumer_group="o"))
+            assert orderly is not None, "it has no check-point"
+            assert bodies(popped(orderly)) == [b"a"]
+            assert client.call(Code.POP_MESSAGE, pop()) is None
+            assert client.heard == []
+            running.now += 60_000
+            await asyncio.sleep(60)
+            assert [bodies(popped(answer)) for answer in client.heard if answer.code == 0] == [[b"a"]]
+
+    asyncio.run(main())
 
 
 def test_popped_messages_are_invisible_to_the_group(running: InProcess, client: Client) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,7 @@ import pytest
 
 from rocketmq_py.cli.archive import replaying
 from rocketmq_py.cli.archive.manifest import Manifest, Part, Stretch
-from rocketmq_py.cli.archive.replaying import Pace, Replay, batches, message_rows, opened, sized, targets
+from rocketmq_py.cli.archive.replaying import Pace, Replay, batches, message_rows, opened, replay, sized, targets
 from rocketmq_py.cli.output.failures import CommandFailure
 
 TIMES = pa.timestamp("us", tz="UTC")
@@ -109,8 +111,8 @@ def test_a_replay_goes_on_with_its_own_settings(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(CommandFailure, match="cannot be read"):
         opened(path, "copy", None, 9, None)
-    assert opened(tmp_path / "b" / "r.json", "b", None, None, None).batch == replaying.BATCH
-    assert opened(tmp_path / "c" / "r.json", "c", None, None, 10**9).batch == replaying.BATCH
+    assert opened(tmp_path / "b" / "r.json", "b", None, None, None).batch == 5000
+    assert opened(tmp_path / "c" / "r.json", "c", None, None, 10**9).batch == 5000
 
 
 def test_a_rate_is_kept_over_batches(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,3 +131,25 @@ def test_a_rate_is_kept_over_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slept == [0.8, 0.8, 0.0, 0.8], "what a slow batch has lost is not made up for at once"
     Pace(None, told.append)(3)
     assert (told, len(slept)) == ([10, 10, 10, 10, 3], 4)
+
+
+def test_a_replay_sends_each_batch_and_tells_how_many_messages_it_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed, paced = list[int](), list[int]()
+    decisions = SimpleNamespace(latest=lambda: SimpleNamespace(batch_id=0))
+    monkeypatch.setattr(replaying, "Decisions", SimpleNamespace(at=lambda _: decisions))
+    monkeypatch.setattr(
+        replaying, "Committer", lambda *_: SimpleNamespace(commit=lambda _, number: committed.append(number))
+    )
+    monkeypatch.setattr(replaying, "queues_of", lambda *_: 3)
+    prepared = list[int]()
+    monkeypatch.setattr(replaying, "_prepared", lambda _, one, rows, __: prepared.append(rows.num_rows))
+    manifest, path = archive(tmp_path, stored(0, 10)), tmp_path / "copy" / "replay.json"
+    state = opened(path, "copy", None, None, 4)
+    sent = replay(tmp_path, manifest, path, state, cast(Any, SimpleNamespace()), 5.0, paced.append)
+    assert (sent, paced, committed) == (10, [4, 4, 2], [0, 1, 2])
+    assert prepared == [4, 2], "what a decision was made for is sent as it was prepared then"
+    kept = opened(path, "copy", None, None, None)
+    assert (kept.following, kept.delivered) == (3, 10)
+    assert replay(tmp_path, manifest, path, kept, cast(Any, SimpleNamespace()), 5.0, paced.append) == 0

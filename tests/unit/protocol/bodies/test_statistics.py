@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import msgspec
 
-from rocketmq_py.protocol.bodies.statistics import ConsumeRates, HeldQueue, QueueEntries, QueueEntry, TimerCount
+from rocketmq_py.protocol.bodies.statistics import (
+    ConsumeRates,
+    ConsumeTimes,
+    HeldQueue,
+    QueueEntries,
+    QueueEntry,
+    TimerCount,
+)
+from tests.unit.protocol.defaults import defaults
 
 
 def test_members_that_are_missing_are_zero_as_in_java() -> None:
@@ -19,3 +27,9 @@ def test_members_that_are_missing_are_zero_as_in_java() -> None:
         decoded = body.decode(b"{}")
         known = dict.fromkeys(msgspec.to_builtins(decoded), 0) | others
         assert msgspec.to_builtins(decoded) == known, body
+
+
+def test_times_of_a_queue_without_messages_are_javas() -> None:
+    assert defaults(ConsumeTimes) == {
+        "minTimeStamp": -1, "maxTimeStamp": -1, "consumeTimeStamp": -1, "delayTime": 0,
+    }  # fmt: skip

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from rocketmq_py.store.fs.filesystem import File
 from rocketmq_py.store.index import chain
 from rocketmq_py.store.index.chain import Chain
 from rocketmq_py.store.index.index_file import IndexFile
@@ -96,3 +98,31 @@ def test_a_block_is_read_once(monkeypatch: pytest.MonkeyPatch, file: IndexFile, 
     before = fs.operations
     followed(file, fs, 64, 0, 1)
     assert fs.operations - before == 4, "80 kB of entries"
+
+
+class Partly:
+    """A file of which the pages from a position on are in memory."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.asked: list[int] = []
+
+    def is_resident(self, position: int, length: int) -> bool:
+        self.asked.append(position)
+        return position >= self.begin
+
+
+@pytest.mark.parametrize(
+    ("count", "hot_from", "begin", "found"),
+    [(100, 100, 0, 75), (100, 100, 1 << 20, 0), (100, 0, 1 << 20, 75), (100, 60, 1 << 20, 30), (500, 500, 4096, 224)],
+    ids=["in memory", "on disk", "hot", "partly hot", "partly in memory"],
+)
+def test_the_loop_reads_entries_that_are_in_memory(count: int, hot_from: int, begin: int, found: int) -> None:
+    fs = MemoryFileSystem()
+    file = IndexFile(fs.open(PATH, 40 + 4 * SLOTS + 20 * ENTRIES), SLOTS, ENTRIES)
+    for number in range(1, count + 1):
+        file.put([OTHER if number % 4 == 0 else KEY], [number], [NOW + 1000 * number])
+    made, pages = file.chain(KEY, 5000, NOW, NOW + 10**9), Partly(begin)
+    made.follow_resident(file._entry, cast(File, pages), hot_from)
+    assert len(made.found) == found
+    assert len(pages.asked) <= 5, "a page is asked for once"

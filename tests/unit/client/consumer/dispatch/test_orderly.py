@@ -635,6 +635,25 @@ async def test_timers_run_only_while_they_are_needed():
     assert (pause.cancelled(), ticker.cancelled()) == (True, True)
 
 
+async def test_results_are_handled_again_and_again_while_a_listener_goes_on():
+    first, second = asyncio.Event(), asyncio.Event()
+
+    async def listen(message):
+        await {1: first, 3: second}.get(message.queue_offset, never_waits).wait()
+
+    never_waits = asyncio.Event()
+    never_waits.set()
+    bench = Bench(listen)
+    queue = bench.queue()
+    bench.submit(queue, 0, 1, 2, 3)
+    await bench.until(lambda: queue.count == 3)
+    first.set()
+    await bench.until(lambda: queue.count == 1)
+    second.set()
+    await bench.until(lambda: not queue.count)
+    await bench.dispatcher.close()
+
+
 def test_more_threads_run_listeners_of_more_queues():
     together = threading.Barrier(2)
 

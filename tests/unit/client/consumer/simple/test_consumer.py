@@ -98,6 +98,15 @@ async def test_a_receive_returns_as_many_messages_as_requested(brokers):
 
 
 @with_broker("a", "b")
+async def test_the_next_broker_is_asked_for_what_is_left(brokers):
+    brokers.has["a"] = [[record(0), record(1), record(2)]]
+    brokers.has["b"] = [[record(3), record(4), record(5)]]
+    async with consumer(brokers) as member:
+        assert len(await member.receive(5, timeout=0)) == 6, "brokers give whole batches here"
+        assert [pop.ext["maxMsgNums"] for pop in brokers.asked(Code.POP_MESSAGE)] == ["5", "2"]
+
+
+@with_broker("a", "b")
 async def test_it_waits_for_notifications_of_all_brokers_at_once(brokers):
     async with consumer(brokers) as member:
         waiting = asyncio.ensure_future(member.receive(timeout=None))

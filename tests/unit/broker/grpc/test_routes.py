@@ -1,0 +1,119 @@
+"""QueryRoute and QueryAssignment: which queues clients are told, with which permissions, and where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.grpc.definition import Address, Broker, Endpoints, MessageQueue, Resource
+from rocketmq_py.protocol.grpc.enums import AddressScheme, Code, Permission
+from rocketmq_py.protocol.grpc.service import (
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+    QueryRouteRequest,
+    QueryRouteResponse,
+)
+from tests.unit.broker.grpc.calls import Calls
+from tests.unit.broker.harness import InProcess
+
+READ, WRITE, BOTH, NONE = 2, 3, 4, 1
+
+
+def endpoints(*hosts: str) -> Endpoints:
+    return Endpoints(scheme=1, addresses=[Address(host=host, port=8081) for host in hosts])
+
+
+def route(calls: Calls, topic: str, at: Endpoints | None = None) -> list[MessageQueue]:
+    request = QueryRouteRequest(topic=Resource(name=topic), endpoints=at)
+    answer = calls.call("QueryRoute", request, QueryRouteResponse)
+    assert answer.status is not None
+    assert answer.status.code == Code.OK
+    return answer.message_queues
+
+
+def broker_of(queue: MessageQueue) -> Broker:
+    assert queue.broker is not None
+    assert queue.broker.endpoints is not None
+    return queue.broker
+
+
+def assigned(calls: Calls, topic: str, group: str) -> tuple[int, list[MessageQueue]]:
+    request = QueryAssignmentRequest(
+        topic=Resource(name=topic), group=Resource(name=group), endpoints=endpoints("10.0.0.9")
+    )
+    answer = calls.call("QueryAssignment", request, QueryAssignmentResponse)
+    assert answer.status is not None
+    return answer.status.code, [one.message_queue for one in answer.assignments if one.message_queue is not None]
+
+
+@pytest.mark.parametrize(
+    ("perm", "reads", "writes", "expected"),
+    [
+        (6, 2, 2, [BOTH, BOTH]),
+        (6, 3, 1, [READ, READ, BOTH]),
+        (6, 1, 3, [WRITE, WRITE, BOTH]),
+        (4, 2, 2, [READ, READ]),
+        (2, 2, 2, [WRITE, WRITE]),
+        (6, 0, 1, [WRITE]),
+        (6, 1, 0, [READ]),
+        (0, 2, 2, [NONE]),
+        (6, 0, 0, [NONE]),
+    ],
+)
+def test_queues_have_the_permissions_of_their_topic(
+    running: InProcess, calls: Calls, perm: int, reads: int, writes: int, expected: list[int]
+) -> None:
+    running.services.topics.put(
+        [TopicConfig(topic_name="p", perm=perm, read_queue_nums=reads, write_queue_nums=writes)]
+    )
+    queues = route(calls, "p")
+    assert [queue.permission for queue in queues] == expected
+    assert [queue.id for queue in queues] == list(range(len(expected)))
+    assert [queue.topic for queue in queues] == [Resource(name="p")] * len(expected)
+
+
+@pytest.mark.parametrize(
+    ("topic", "types"), [("t", [1]), ("fifo", [2]), ("delay", [3]), ("transaction", [4]), ("priority", [6])]
+)
+def test_queues_name_the_types_of_messages_that_they_accept(calls: Calls, topic: str, types: list[int]) -> None:
+    assert {tuple(queue.accept_message_types) for queue in route(calls, topic)} == {tuple(types)}
+
+
+def test_a_broker_is_where_the_client_has_reached_it_if_that_is_one_address(running: InProcess, calls: Calls) -> None:
+    at = broker_of(route(calls, "t", endpoints("10.0.0.9"))[0])
+    assert (at.name, at.id, at.endpoints) == (running.config.broker_name, 0, endpoints("10.0.0.9"))
+    for asked in (None, endpoints(), endpoints("10.0.0.9", "10.0.0.8")):
+        own = broker_of(route(calls, "t", asked)[0]).endpoints
+        assert own is not None
+        assert [address.host for address in own.addresses] == [running.config.broker_ip1]
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "scheme"),
+    [("10.0.0.1:10911", "10.0.0.1", AddressScheme.IPV4), ("[::1]:10911", "::1", AddressScheme.IPV6),
+     ("broker.example:10911", "broker.example", AddressScheme.DOMAIN_NAME)],
+)  # fmt: skip
+def test_endpoints_say_which_kind_their_host_is(running: InProcess, address: str, host: str, scheme: int) -> None:
+    running.services.address = address
+    told = broker_of(route(Calls(running), "t")[0]).endpoints
+    assert told == Endpoints(scheme=scheme, addresses=[Address(host=host, port=10911)])
+
+
+def test_a_topic_that_sends_do_not_create_is_unknown(calls: Calls) -> None:
+    calls.running.config.auto_create_topic_enable = False
+    assert calls.code("QueryRoute", QueryRouteRequest(topic=Resource(name="other"))) == Code.TOPIC_NOT_FOUND
+    assert assigned(calls, "other", "g")[0] == Code.TOPIC_NOT_FOUND
+
+
+def test_a_group_is_assigned_all_queues_together_or_each_if_it_consumes_in_order(calls: Calls) -> None:
+    for group, ids in (("g", [-1]), ("orderly", [0, 1])):
+        code, queues = assigned(calls, "t", group)
+        assert (code, [queue.id for queue in queues]) == (Code.OK, ids)
+        assert {queue.permission for queue in queues} == {Permission.READ}
+        assert all(broker_of(queue).endpoints == endpoints("10.0.0.9") for queue in queues)
+
+
+@pytest.mark.parametrize(("perm", "reads"), [(2, 2), (6, 0)])
+def test_a_topic_without_a_readable_queue_assigns_none(running: InProcess, calls: Calls, perm: int, reads: int) -> None:
+    running.services.topics.put([TopicConfig(topic_name="p", perm=perm, read_queue_nums=reads, write_queue_nums=2)])
+    assert assigned(calls, "p", "g") == (Code.FORBIDDEN, [])
