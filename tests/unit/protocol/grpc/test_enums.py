@@ -1,24 +1,13 @@
-"""Messages and numbers of gRPC as ``definition.proto`` and ``service.proto`` of Apache RocketMQ 5 have them."""
+"""Numbers of gRPC as ``definition.proto`` of Apache RocketMQ 5 has them."""
 
 from __future__ import annotations
 
 import enum
 
-import msgspec
 import pytest
 
-from rocketmq_py.protocol.grpc import definition, enums, service
-from rocketmq_py.wire.protobuf import ProtoMessage
+from rocketmq_py.protocol.grpc import enums
 
-MESSAGES = sorted(
-    {
-        found
-        for module in (definition, service)
-        for found in vars(module).values()
-        if isinstance(found, type) and issubclass(found, ProtoMessage) and found is not ProtoMessage
-    },
-    key=lambda found: found.__name__,
-)
 NUMBERS: dict[type[enum.IntEnum], dict[str, int]] = {
     enums.Code: {
         "OK": 20000, "MULTIPLE_RESULTS": 30000, "BAD_REQUEST": 40000, "ILLEGAL_ACCESS_POINT": 40001,
@@ -59,14 +48,3 @@ def test_numbers_are_those_of_the_protocol(kind: type[enum.IntEnum]) -> None:
 def test_every_enumeration_is_compared() -> None:
     kinds = {kind for kind in vars(enums).values() if isinstance(kind, type) and issubclass(kind, enum.IntEnum)}
     assert kinds - {enum.IntEnum} == NUMBERS.keys()
-
-
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.__name__)
-def test_a_field_that_is_not_sent_has_the_value_that_protobuf_defines(message: type[ProtoMessage]) -> None:
-    for field in msgspec.structs.fields(message):
-        if field.default is not msgspec.NODEFAULT:
-            assert field.default in (None, False, 0, 0.0, "", b""), field.name
-        else:
-            assert field.default_factory() in ([], {}), field.name
-    assert message().encode() == b""
-    assert message.decode(b"") == message()
