@@ -143,7 +143,7 @@ class TransactionHandlers:
         return self._transactions.end_when_loaded(request.header, peer.address)
 
     @handles(Code.END_TRANSACTIONS, lane="transaction")
-    def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply | Hold:
+    async def end_all(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Commit or roll back many transactions, at most ``MOST_ENDS`` (2048)."""
         try:
             places, offsets = decode_half_positions(body)
@@ -154,7 +154,7 @@ class TransactionHandlers:
                 f"{len(places)} transactions are too many for one request: at most {MOST_ENDS} can be ended at once"
             )
             raise BrokerError.of(ResponseCode.INVALID_PARAMETER, remark)
-        return self._transactions.end_all_when_loaded(request.header, places, offsets, peer.address)
+        return Reply(body=await self._transactions.end_all_when_loaded(request.header, places, offsets, peer.address))
 
     @handles(Code.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -10,7 +10,7 @@ real message comes first, so a crash between the two loses nothing; ``recovery``
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -36,6 +36,7 @@ from rocketmq_py.protocol.half_messages import op_body, parse_op_body
 from rocketmq_py.protocol.headers.transaction import EndTransaction, EndTransactions
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Hold, Reply
+from rocketmq_py.server.sliced_work import in_slices
 from rocketmq_py.store import MessageStore, NewRecord
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.read.reader import KeyQuery
@@ -265,19 +266,19 @@ class Transactions:
             topics.append(self._real(half).topic)
         return topics, _uniq_key(half) or ""
 
-    def end_all_when_loaded(
+    async def end_all_when_loaded(
         self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str
-    ) -> Reply | Hold:
-        """As :meth:`end_all`, but return the answer, or a hold until the half messages are in memory."""
+    ) -> bytes:
+        """As :meth:`end_all`, as soon as the half messages are in memory, a few of them in each turn of the loop."""
 
-        def end(residency: Residency | None) -> Reply:
+        def check(residency: Residency | None) -> None:
             first = min(offsets, default=0)
             span = min(max(offsets, default=0) - first + 1, _ENTRIES_LOADED)
             self._store.checks.entries(names.HALF_TOPIC, QUEUE, first, span, residency)
             self._store.checks.messages(places, residency)
-            return Reply(body=self.end_all(header, places, offsets, address))
 
-        return answer_when_loaded(end, self._store.new_residency())
+        await self._store.loader.run(check)
+        return await in_slices(self.end_all(header, places, offsets, address))
 
     def end(self, header: EndTransaction, address: str) -> bool:
         """Commit or roll back a transaction; return False if the producer sent UNKNOWN, which gets no answer.
@@ -307,8 +308,10 @@ class Transactions:
         self._cache.remove(header.commit_log_offset)
         return True
 
-    def end_all(self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str) -> bytes:
-        """Commit or roll back many transactions, all with the outcome in the header.
+    def end_all(
+        self, header: EndTransactions, places: Sequence[int], offsets: Sequence[int], address: str
+    ) -> Generator[None, None, bytes]:
+        """Commit or roll back many transactions, all with the outcome in the header, in short steps.
 
         :param places: the commit log offsets of the half messages.
         :param offsets: their offsets in the half topic.
@@ -321,11 +324,13 @@ class Transactions:
             count, step = run_length(places, offsets, at)
             if self._end_adjacent(header, range(places[at], places[at] + count * step, step), offsets[at]):
                 ended += b"\1" * count
+                yield
                 continue
             for place, offset in zip(places[at : at + count], offsets[at : at + count], strict=True):
                 ended.append(self._end_one_of(header, place, offset, address))
                 if header.in_order and not ended[-1]:
                     return bytes(ended)
+                yield
         return bytes(ended)
 
     def _end_one_of(self, header: EndTransactions, place: int, offset: int, address: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -166,7 +167,14 @@ class Many:
 
     def end(self, outcome: int, places: list[int] | None = None, in_order: bool = False) -> bytes:
         header = EndTransactions(producer_group=self.group, commit_or_rollback=outcome, in_order=in_order)
-        return self.running.services.transactions.end_all(header, places or self.places, [0, 1, 2], "peer")
+        steps = self.running.services.transactions.end_all(header, places or self.places, [0, 1, 2], "peer")
+        self.steps = 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as result:
+                return cast("bytes", result.value)
+            self.steps += 1
 
     @property
     def delivered(self) -> list[bytes]:
@@ -190,9 +198,16 @@ def test_adjacent_half_messages_end_together(many: Many, outcome: int, delivered
     assert many.delivered == [b"body"] * delivered
 
 
+def test_those_that_end_together_are_one_step(many: Many, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many.running.services.transactions, "_end_adjacent", lambda *_: True)
+    assert many.end(COMMIT) == b"\1\1\1"
+    assert many.steps == 1
+
+
 def test_if_one_has_ended_the_others_are_ended_one_by_one(many: Many) -> None:
     assert many.all[1].ended(ROLLBACK)[0] == 0
     assert many.end(COMMIT) == b"\1\0\1"
+    assert many.steps == 3, "a request with thousands of them is handled in several turns of the event loop"
     assert len(many.delivered) == 2
 
 
