@@ -98,6 +98,8 @@ class Stats:
         """Index of the keys of ``_items`` by topic and by group."""
         self._puts: dict[str, _Flow] = {}
         self._gets: dict[tuple[str, str], _Flow] = {}
+        self._dead: dict[tuple[str, str], StatsItem] = {}
+        """Dead letters by topic and group."""
         self.popped: dict[tuple[str, str], tuple[int, int]] = {}
         """Of what groups got from topics, the messages and bytes that they got by POP."""
         self.message_counts: MessageCounts | None = None
@@ -164,10 +166,8 @@ class Stats:
 
     def dead_letters(self) -> Iterator[tuple[str, str, int]]:
         """Iterate over dead letters that consumers sent back: topic, group and number."""
-        for (name, key), item in list(self._items.items()):
-            if name == SENT_BACK_TO_DLQ_TIMES:
-                topic, _, group = key.partition("@")
-                yield topic, group, item.value
+        for (topic, group), item in list(self._dead.items()):
+            yield topic, group, item.value
 
     def missed(self) -> None:
         """Count a pull that was answered without messages."""
@@ -182,6 +182,8 @@ class Stats:
             item = self.item(name, f"{topic}@{group}")
             item.value += 1
             item.times += 1
+        if dead:
+            self._dead[topic, group] = item
 
     def _put_flow(self, topic: str) -> _Flow:
         nums, size = self.item(TOPIC_PUT_NUMS, topic), self.item(TOPIC_PUT_SIZE, topic)
@@ -247,6 +249,7 @@ class Stats:
             del self._items[key]
             self._gets.pop((group, topic), None)
             self.popped.pop((group, topic), None)
+            self._dead.pop((topic, group), None)
 
     def remove_group(self, group: str) -> None:
         """Drop the counters of a deleted group."""
@@ -254,6 +257,7 @@ class Stats:
             del self._items[key]
             self._gets.pop((group, topic), None)
             self.popped.pop((group, topic), None)
+            self._dead.pop((topic, group), None)
 
 
 def next_morning(now_ms: int) -> int:

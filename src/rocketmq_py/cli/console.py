@@ -105,8 +105,8 @@ async def _monitored(host: str, port: int | None, figures: Figures) -> AsyncIter
         return
     began = time.time_ns() // 1_000_000
 
-    async def collect(wanted: frozenset[str]) -> bytes:
-        return figures.exposition(began, wanted)
+    async def collect(wanted: frozenset[str]) -> list[bytes]:
+        return [figures.exposition(began, wanted)]
 
     endpoint = MonitoringEndpoint(Place(host, port), None, dict, collect)
     await endpoint.start()

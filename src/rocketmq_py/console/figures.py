@@ -56,7 +56,7 @@ class Figures:
         if self._seconds and is_wanted(SECONDS):
             yield SECONDS.head()
             for page, found in self._seconds.items():
-                yield from SECONDS.buckets(labels([("page", page)]), found)
+                yield SECONDS.buckets(labels([("page", page)]), found)
         if self._changes and is_wanted(CHANGES):
             yield CHANGES.head()
             for action, count in self._changes.items():

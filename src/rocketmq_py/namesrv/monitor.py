@@ -84,12 +84,12 @@ class NamesrvMonitor:
         if self._endpoint is not None:
             await self._endpoint.stop()
 
-    async def _collect(self, wanted: frozenset[str]) -> bytes:
+    async def _collect(self, wanted: frozenset[str]) -> list[bytes]:
         if self._latency is None:
             raise ClosedError("the name server does not collect metrics")
         self._exposition.begin(wanted)
         slices = SlicedWork(asyncio.get_running_loop().call_soon, SLICE_SECONDS)
-        return b"".join(await slices.run(chunks(self._lines(self._latency))))
+        return await slices.run(chunks(self._lines(self._latency)))
 
     def _lines(self, latency: RpcLatency) -> Iterator[str]:
         text, registry = self._exposition, self._registry

@@ -75,6 +75,22 @@ def test_messages_sent_back_are_counted_dead_ones_twice(stats: Stats) -> None:
     assert counted(stats, "SNDBCK2DLQ_TIMES", "t@g") == (2, 2)
 
 
+def test_dead_letters_are_known_by_topic_and_group_while_both_are_there(stats: Stats) -> None:
+    for topic, group, dead in (
+        ("t", "g", True),
+        ("t", "g", True),
+        ("t", "h", True),
+        ("u", "g", True),
+        ("u", "h", False),
+    ):
+        stats.sent_back(group, topic, dead=dead)
+    assert list(stats.dead_letters()) == [("t", "g", 2), ("t", "h", 1), ("u", "g", 1)]
+    stats.remove_group("h")
+    assert list(stats.dead_letters()) == [("t", "g", 2), ("u", "g", 1)]
+    stats.remove_topic("t")
+    assert list(stats.dead_letters()) == [("u", "g", 1)]
+
+
 def test_counters_of_a_topic_or_group_that_is_deleted_are_dropped(stats: Stats) -> None:
     for topic in ("t", "u"):
         stats.arrived([arrival(topic, 1)])

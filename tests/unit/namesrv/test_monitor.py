@@ -45,8 +45,8 @@ def test_brokers_topics_and_requests_are_in_the_exposition() -> None:
         await made.start()
         listener.dispatcher.latency.observe(RpcKey(105, 0, False, "success"), 2.0)
         assert sorted(made.ports) == ["metrics"]
-        text = (await made._collect(frozenset())).decode()
-        only = (await made._collect(frozenset({"rocketmq_py_namesrv_topics"}))).decode()
+        text = b"".join(await made._collect(frozenset())).decode()
+        only = b"".join(await made._collect(frozenset({"rocketmq_py_namesrv_topics"}))).decode()
         assert [line.split("{")[0] for line in only.splitlines() if line[0] != "#"] == ["rocketmq_py_namesrv_topics"]
         await made.stop()
         found: dict[str, dict[tuple[str, ...], float]] = {}

@@ -152,16 +152,19 @@ class ConsumerOffsets:
         found = self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
         return self.query(group, topic, queue_id) if found is None else found
 
-    def progress(self) -> Iterator[tuple[str, str, Mapping[int, int], Mapping[int, int]]]:
-        """Iterate over all groups with committed offsets: topic, group, committed offsets, and offsets after pulls.
+    def progress(self) -> Iterator[tuple[str, Mapping[int, int], Mapping[int, int]]]:
+        """Iterate over all groups with committed offsets: ``topic@group``, committed offsets, and offsets after pulls.
 
         Changes meanwhile are allowed.
         """
         for key in list(self.table):
             queues = self.table.get(key)
             if queues is not None:
-                topic, _, group = key.partition("@")
-                yield topic, group, queues, self._pulled.get(key, _NONE)
+                yield key, queues, self._pulled.get(key, _NONE)
+
+    def progress_of(self, key: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
+        """Return what :meth:`progress` says of one group: committed offsets, and offsets after pulls."""
+        return self.table.get(key, _NONE), self._pulled.get(key, _NONE)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Reset the offset of a group: the next pull is answered with it, and commits are ignored until then."""

@@ -12,7 +12,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics import families as f
 from rocketmq_py.broker.metrics.group_lines import GroupLines
 from rocketmq_py.broker.services import Services
-from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
+from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency, Traffic
 from rocketmq_py.core.metrics.exposition import Labels, labels
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
@@ -23,6 +23,8 @@ from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import FileSystem
 
 SLICE_SECONDS = 0.005
+_GROUPS_AT_ONCE = 20
+_NO_POPS = (0, 0)
 
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
 _LANES = {
@@ -53,19 +55,21 @@ class Collector:
             **extra_labels(config.metrics_label),
         })  # fmt: skip
         self._exposition = Exposition(base, config.metrics_otel_cardinality_limit)
+        self._out_labels: dict[tuple[str, str, bool], Labels] = {}
+        """Labels of what groups received, of the last exposition: by group, topic, and whether by pops."""
         self._disk = f'{base},storage_type="local",storage_medium="disk"'
         self._groups = GroupLines(
             services, self._exposition, self._slices, clock, queue_level=config.metrics_queue_level
         )
 
-    async def collect(self, wanted: frozenset[str] = frozenset()) -> bytes:
-        """Return the exposition.
+    async def collect(self, wanted: frozenset[str] = frozenset()) -> list[bytes]:
+        """Return the exposition in pieces: joining a large one takes longer than a step.
 
         :param wanted: names of metrics; empty for all.
         """
         self._exposition.begin(wanted)
         about_groups = await self._groups.collect() if self._config.enable_lag_and_dlq_metrics else []
-        return b"".join([*about_groups, *await self._slices.run(chunks(self._lines()))])
+        return about_groups + await self._slices.run(chunks(self._lines()))
 
     def _lines(self) -> Iterator[str]:
         config = self._config
@@ -88,29 +92,44 @@ class Collector:
     # -- requests
 
     def _requests(self) -> Iterator[str]:
-        received = list(self._counts.received.items())
-        rows = [(self._exposition.labels(("topic", topic), ("message_type", kind), self._system(topic)), flow)
-                for (topic, kind), flow in received]  # fmt: skip
+        rows = list[tuple[Labels, Traffic]]()
+        for (topic, kind), flow in list(self._counts.received.items()):
+            rows.append((self._exposition.labels(("topic", topic), ("message_type", kind), self._system(topic)), flow))
+            yield ""
         yield from self._exposition.family(f.MESSAGES_IN, ((text, flow.messages) for text, flow in rows))
         yield from self._exposition.family(f.THROUGHPUT_IN, ((text, flow.size) for text, flow in rows))
         yield from self._exposition.histogram(f.MESSAGE_SIZE, [(text, flow.sizes) for text, flow in rows])
-        out = list(self._out())
-        yield from self._exposition.family(f.MESSAGES_OUT, ((text, messages) for text, messages, _ in out))
-        yield from self._exposition.family(f.THROUGHPUT_OUT, ((text, size) for text, _, size in out))
+        messages_out, bytes_out = list[str](), list[str]()
+        for _ in self._received_by_groups(messages_out, bytes_out):
+            yield ""
+        yield from self._exposition.made(f.MESSAGES_OUT, messages_out)
+        yield from self._exposition.made(f.THROUGHPUT_OUT, bytes_out)
 
-    def _out(self) -> Iterator[tuple[Labels, int, int]]:
-        stats = self._services.stats
-        for group, topic, messages, size in stats.got_by():
-            popped, popped_size = stats.popped.get((group, topic), (0, 0))
-            common = (("topic", topic), ("consumer_group", group), self._system(topic, group))
-            if popped:
-                yield (
-                    self._exposition.labels(*common, ("is_retry", text_of(value=names.is_retry_topic(topic)))),
-                    popped,
-                    popped_size,
-                )
-            if messages > popped:
-                yield self._exposition.labels(*common), messages - popped, size - popped_size
+    def _received_by_groups(self, messages_out: list[str], bytes_out: list[str]) -> Iterator[None]:
+        """Add the lines about what groups received; those of a few groups in each step."""
+        popped, before, kept = self._services.stats.popped, self._out_labels, dict[tuple[str, str, bool], Labels]()
+
+        def add(group: str, topic: str, by_pop: bool, messages: int, size: int) -> None:
+            key = group, topic, by_pop
+            text = kept[key] = before.get(key) or self._labels_of_received(*key)
+            messages_out.append(f"rocketmq_messages_out_total{{{text}}} {messages}.0\n")
+            bytes_out.append(f"rocketmq_throughput_out_total{{{text}}} {size}.0\n")
+
+        for step, (group, topic, messages, size) in enumerate(self._services.stats.got_by()):
+            by_pop, size_by_pop = popped.get((group, topic), _NO_POPS) if popped else _NO_POPS
+            if by_pop:
+                add(group, topic, True, by_pop, size_by_pop)
+            if messages > by_pop:
+                add(group, topic, False, messages - by_pop, size - size_by_pop)
+            if step % _GROUPS_AT_ONCE == 0:
+                yield
+        self._out_labels = kept
+
+    def _labels_of_received(self, group: str, topic: str, is_pop: bool) -> Labels:
+        common = (("topic", topic), ("consumer_group", group), self._system(topic, group))
+        if not is_pop:
+            return self._exposition.labels(*common)
+        return self._exposition.labels(*common, ("is_retry", text_of(value=names.is_retry_topic(topic))))
 
     def _system(self, topic: str, group: str = "") -> tuple[str, str]:
         is_system = self._services.topics.is_system(topic) or (group != "" and names.is_system_group(group))

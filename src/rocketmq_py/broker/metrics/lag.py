@@ -1,6 +1,7 @@
 """How far consumer groups are behind, online or not, and since when their oldest message has waited.
 
-A broker has thousands of groups in thousands of topics, and an exposition has them all: this is written for speed.
+A broker has thousands of groups in thousands of topics, and an exposition has them all: this is written for speed. What
+does not change from one exposition to the next is kept, as long as the topics and groups are there.
 """
 
 from __future__ import annotations
@@ -19,22 +20,18 @@ Place = tuple[str, int, int]
 NEVER = 2**63
 """The time of a message that is not there: later than all others."""
 
+Lag = tuple[int, int, int, int]
+"""How far a group is behind in a topic.
 
-class GroupLag(NamedTuple):
-    """How far a group is behind in a topic.
+Messages that were delivered, but are not committed or acked; messages that were not delivered yet; when the oldest
+message was stored that is not consumed, and the oldest that is not delivered, NEVER without one.
+"""
 
-    :ivar inflight: messages that were delivered, but are not committed or acked.
-    :ivar ready: messages that were not delivered yet.
-    :ivar unconsumed: when the oldest message was stored that is not consumed; NEVER without one.
-    :ivar undelivered: when the oldest message was stored that is not delivered; NEVER without one.
-    """
-
-    topic: str
-    group: str
-    inflight: int
-    ready: int
-    unconsumed: int
-    undelivered: int
+_NONE: Lag = (0, 0, NEVER, NEVER)
+_AT_ONCE = 20
+"""Groups of one step."""
+_TIMES_OF_A_GROUP = 4
+"""Store times that are kept for each group of a queue: of the two messages where it stands, and where it stood."""
 
 
 class QueueLag(NamedTuple):
@@ -61,74 +58,112 @@ class Popped(NamedTuple):
     oldest: dict[int, int]
 
 
-class Topic(NamedTuple):
-    """The queues of a topic: their states, and the ends of their ranges by queue id."""
+class Topic:
+    """The queues of a topic: their states, and the ends of their ranges by queue id; how many groups it has.
 
-    states: list[QueueState]
-    ends: dict[int, int]
+    :ivar number: the exposition these are of.
+    """
+
+    __slots__ = ("ends", "groups", "name", "number", "states")
+
+    def __init__(self, name: str) -> None:
+        self.name, self.number, self.groups = name, 0, 0
+        self.states: list[QueueState] = []
+        self.ends: dict[int, int] = {}
 
 
 class LagCalculator:
     """Computes the lag of all groups. Each step of its iterators takes microseconds, so callers can spread them.
 
     It keeps the store times of messages at which groups stand, because most still stand there the next time.
+
+    :ivar keys: the groups in topics that exist, as ``topic@group``, in the order of their offsets.
+    :ivar lags: how far they are behind, in the same order.
     """
 
     def __init__(self, store: MessageStore, topics: TopicConfigs, offsets: ConsumerOffsets) -> None:
         self._store, self._topics, self._offsets = store, topics, offsets
-        self._times: dict[str, dict[int, dict[int, int]]] = {}
-        """Store times by topic, queue id and offset."""
-        self._known: dict[str, Topic] = {}
-        self._popped: dict[tuple[str, str], Popped] = {}
-        self.missing: dict[Place, None] = {}
+        self._number = 0
+        self._by_name: dict[str, Topic] = {}
+        self._by_key: dict[str, Topic] = {}
+        self._popped: dict[str, Popped] = {}
+        self._incomplete: list[tuple[int, str]] = []
+        """Where in :attr:`lags` those are that lack a store time, and their keys."""
+        self.keys: list[str] = []
+        self.lags: list[Lag] = []
+        self.missing: list[Place] = []
         """Messages whose store times are not known; the groups that stand there have to be computed again."""
 
-    def all(self, pops: InflightPops) -> Iterator[GroupLag | None]:
-        """Iterate over the lags of all groups in topics that exist; steps that found none return None."""
-        self._known, self._popped, self.missing = {}, {}, {}
+    def all(self, pops: InflightPops) -> Iterator[None]:
+        """Compute the lags of all groups in topics that exist."""
+        self._popped = {}
         for one in pops.pops():
             check_point = one.check_point
-            counts, oldest = self._popped.setdefault((check_point.topic, check_point.group), Popped({}, {}))
+            key = f"{check_point.topic}@{check_point.group}"
+            counts, oldest = self._popped.setdefault(key, Popped({}, {}))
             left, queue = one.left, check_point.queue_id
             if left:
                 counts[queue] = counts.get(queue, 0) + len(left)
                 oldest[queue] = min(oldest.get(queue, left[0]), left[0])
-            yield None
-        yield from self._lags()
+            yield
+        yield from self._compute()
 
-    def again(self) -> Iterator[GroupLag | None]:
-        """Iterate over the same lags, with the same ranges of queues, after :meth:`learn`."""
-        self.missing = {}
-        return self._lags()
+    def _compute(self) -> Iterator[None]:
+        keys, lags, missing, incomplete = list[str](), list[Lag](), list[Place](), list[tuple[int, str]]()
+        self.keys, self.lags, self.missing, self._incomplete = keys, lags, missing, incomplete
+        known, popped, kept = self._by_key, self._popped, dict[str, Topic]()
+        number = self._number = self._number + 1
+        lacking = 0
+        for step, (key, committed, pulled) in enumerate(self._offsets.progress()):
+            topic = known.get(key) or self._topic(key)
+            kept[key] = topic
+            if topic.number != number:
+                self._look(topic, number)
+            topic.groups += 1
+            if topic.states:
+                keys.append(key)
+                if committed == topic.ends:
+                    lags.append(_NONE)
+                elif popped and key in popped:
+                    lags.append(lag_with_pops(topic.states, committed, popped[key], topic.name, missing))
+                else:
+                    lags.append(lag_of(topic.states, committed, pulled, topic.name, missing))
+                if len(missing) != lacking:
+                    lacking = len(missing)
+                    incomplete.append((len(lags) - 1, key))
+            if step % _AT_ONCE == 0:
+                yield
+        self._by_key = kept
+        self._by_name = {name: topic for name, topic in self._by_name.items() if topic.number == number}
 
-    def _lags(self) -> Iterator[GroupLag | None]:
-        known, popped, missing = self._known, self._popped, self.missing
-        for topic, group, committed, pulled in self._offsets.progress():
-            found = known.get(topic)
-            if found is None:
-                found = known[topic] = self._topic(topic)
-            states, ends = found
-            if not states:
-                yield None
-            elif popped and (topic, group) in popped:
-                yield GroupLag(topic, group, *lag_with_pops(states, committed, popped[topic, group], topic, missing))
-            elif committed == ends:
-                yield GroupLag(topic, group, 0, 0, NEVER, NEVER)
+    def again(self) -> Iterator[None]:
+        """Compute those lags again that lacked a store time, with the same ranges of queues, after :meth:`learn`."""
+        incomplete, self._incomplete, missing = self._incomplete, [], list[Place]()
+        self.missing = missing
+        for step, (place, key) in enumerate(incomplete):
+            committed, pulled = self._offsets.progress_of(key)
+            topic, lacking = self._by_key[key], len(missing)
+            if key in self._popped:
+                self.lags[place] = lag_with_pops(topic.states, committed, self._popped[key], topic.name, missing)
             else:
-                yield GroupLag(topic, group, *lag_of(states, committed, pulled, topic, missing))
+                self.lags[place] = lag_of(topic.states, committed, pulled, topic.name, missing)
+            if len(missing) != lacking:
+                self._incomplete.append((place, key))
+            if step % _AT_ONCE == 0:
+                yield
 
     def learn(self) -> Iterator[None]:
         """Read the store times that are missing, which must be in memory; each step reads one."""
-        for topic, queue, offset in self.missing:
+        for topic, queue, offset in dict.fromkeys(self.missing):
             time = self._store.store_time(topic, queue, offset)
-            self._times[topic][queue][offset] = time if time > 0 else NEVER
+            self._by_name[topic].states[queue].times[offset] = time if time > 0 else NEVER
             yield
 
-    def queues(self, topic: str, group: str) -> list[QueueLag]:
+    def queues(self, key: str) -> list[QueueLag]:
         """Return the lags of the queues of a group, as :meth:`all` found the queues."""
-        committed, popped = self._offsets.table.get(f"{topic}@{group}", {}), self._popped.get((topic, group))
+        committed, popped = self._offsets.table.get(key, {}), self._popped.get(key)
         found = []
-        for queue, first, end, times in self._known[topic].states:
+        for queue, first, end, times in self._by_key[key].states:
             at = committed.get(queue)
             if at is None:
                 continue
@@ -138,28 +173,33 @@ class LagCalculator:
             found.append(QueueLag(queue, out + end - at, times.get(oldest, NEVER)))
         return found
 
-    def _topic(self, name: str) -> Topic:
-        config = self._topics.get(name)
-        count = 0 if config is None else config.read_queue_nums
-        times = self._times.setdefault(name, {})
-        states = [
-            QueueState(queue, *self._store.queue_range(name, queue), times.setdefault(queue, {}))
-            for queue in range(count)
-        ]
-        return Topic(states, {state.queue: state.end for state in states})
+    def _topic(self, key: str) -> Topic:
+        name = key.partition("@")[0]
+        found = self._by_name.get(name)
+        if found is None:
+            found = self._by_name[name] = Topic(name)
+        return found
 
-    def forget(self, most: int) -> None:
-        """Forget all store times if there are more than ``most``, and those of topics that are gone."""
-        times = self._times = {topic: self._times[topic] for topic in self._known}
-        if sum(len(by_offset) for queues in times.values() for by_offset in queues.values()) > most:
-            self._times = {}
+    def _look(self, topic: Topic, number: int) -> None:
+        """Read the ranges of a topic's queues, once for each exposition, and forget store times of earlier ones."""
+        config = self._topics.get(topic.name)
+        count = 0 if config is None else config.read_queue_nums
+        most, ranges = _TIMES_OF_A_GROUP * (topic.groups + 1), self._store.queue_range
+        states, before = list[QueueState](), topic.states
+        for queue in range(count):
+            first, end = ranges(topic.name, queue)
+            times: dict[int, int] = before[queue].times if queue < len(before) else {}
+            if len(times) > most or (times and end < before[queue].end):  # a topic of that name has been created again
+                times.clear()
+            states.append(QueueState(queue, first, end, times))
+        topic.states, topic.ends = states, {state.queue: state.end for state in states}
+        topic.number, topic.groups = number, 0
 
 
 def lag_of(
-    states: list[QueueState], committed: Mapping[int, int], pulled: Mapping[int, int], topic: str,
-    missing: dict[Place, None],
-) -> tuple[int, int, int, int]:  # fmt: skip
-    """Return the last four fields of GroupLag for a group without unacked pops.
+    states: list[QueueState], committed: Mapping[int, int], pulled: Mapping[int, int], topic: str, missing: list[Place]
+) -> Lag:
+    """Return the lag of a group without unacked pops.
 
     :param missing: gets the messages whose store times are not known.
     """
@@ -179,7 +219,7 @@ def lag_of(
         ready += end - next_one
         time = times.get(at)
         if time is None:
-            missing[topic, queue, at] = None
+            missing.append((topic, queue, at))
             continue
         unconsumed = min(unconsumed, time)
         if next_one != at:
@@ -187,16 +227,16 @@ def lag_of(
                 continue
             time = times.get(next_one)
             if time is None:
-                missing[topic, queue, next_one] = None
+                missing.append((topic, queue, next_one))
                 continue
         undelivered = min(undelivered, time)
     return inflight, ready, unconsumed, undelivered
 
 
 def lag_with_pops(
-    states: list[QueueState], committed: Mapping[int, int], popped: Popped, topic: str, missing: dict[Place, None]
-) -> tuple[int, int, int, int]:
-    """Return the last four fields of GroupLag for a group that has not acked all messages it popped.
+    states: list[QueueState], committed: Mapping[int, int], popped: Popped, topic: str, missing: list[Place]
+) -> Lag:
+    """Return the lag of a group that has not acked all messages it popped.
 
     :param missing: gets the messages whose store times are not known.
     """
@@ -210,9 +250,7 @@ def lag_with_pops(
         inflight += popped.counts.get(queue, 0)
         ready += end - at
         oldest = popped.oldest.get(queue, at)
-        for offset in {oldest, at} - {end}:
-            if offset not in times:
-                missing[topic, queue, offset] = None
+        missing += [(topic, queue, offset) for offset in {oldest, at} - {end} if offset not in times]
         unconsumed = min(unconsumed, times.get(oldest, NEVER))
         undelivered = min(undelivered, times.get(at, NEVER))
     return inflight, ready, unconsumed, undelivered

@@ -75,7 +75,7 @@ class Monitor:
         if self._endpoint is not None:
             await self._endpoint.stop()
 
-    async def _collect(self, wanted: frozenset[str]) -> bytes:
+    async def _collect(self, wanted: frozenset[str]) -> list[bytes]:
         if self._collector is None:
             raise ClosedError("the broker does not collect metrics")
         return await self._collector.collect(wanted)

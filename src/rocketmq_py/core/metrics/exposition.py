@@ -7,7 +7,8 @@ There is no dependency on prometheus-client: for 5,000 series its registry takes
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from rocketmq_py.core.metrics.histogram import Histogram
@@ -38,13 +39,17 @@ class Family(NamedTuple):
         """Return the line of one series of a counter or gauge."""
         return f"{self.name}{{{labels}}} {number(value)}\n"
 
-    def buckets(self, labels: Labels, found: Histogram) -> Iterator[str]:
+    def buckets(self, labels: Labels, found: Histogram) -> str:
         """Return the lines of one series of a histogram."""
-        comma = "," if labels else ""
-        counts = 0
-        for bound, counts in zip((*found.bounds, math.inf), found.cumulative(), strict=True):
-            yield f'{self.name}_bucket{{{labels}{comma}le="{number(bound)}"}} {number(counts)}\n'
-        yield f"{self.name}_sum{{{labels}}} {number(found.total)}\n{self.name}_count{{{labels}}} {number(counts)}\n"
+        start = f"{self.name}_bucket{{{labels}," if labels else f"{self.name}_bucket{{"
+        counts = list(found.cumulative())
+        lines = [
+            f"{start}{bound}{count}.0\n" for bound, count in zip(_bounds(tuple(found.bounds)), counts, strict=True)
+        ]
+        lines.append(
+            f"{self.name}_sum{{{labels}}} {number(found.total)}\n{self.name}_count{{{labels}}} {counts[-1]}.0\n"
+        )
+        return "".join(lines)
 
 
 def labels(pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> Labels:
@@ -58,8 +63,16 @@ def escaped(value: str) -> str:
     return value.translate(_ESCAPES) if "\\" in value or '"' in value or "\n" in value else value
 
 
+@lru_cache(maxsize=64)
+def _bounds(bounds: tuple[float, ...]) -> tuple[str, ...]:
+    """Return the label of each bucket of a histogram, and what stands before its number."""
+    return tuple(f'le="{number(bound)}"}} ' for bound in (*bounds, math.inf))
+
+
 def number(value: float) -> str:
     """Return a number as Java's exporter writes it: always as a float."""
+    if type(value) is int:
+        return f"{value}.0"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     return "NaN" if math.isnan(value) else repr(float(value))

@@ -30,8 +30,11 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 COLLECT_SECONDS = 20.0
 
-Collect = Callable[[frozenset[str]], Awaitable[bytes]]
-"""Returns the exposition of some metrics, all if the set of names is empty; awaited in the server's event loop."""
+Collect = Callable[[frozenset[str]], Awaitable[list[bytes]]]
+"""Returns the exposition of some metrics, all if the set of names is empty; awaited in the server's event loop.
+
+It comes in pieces, which are joined in the thread of the endpoint.
+"""
 
 
 class MonitoringEndpoint:
@@ -137,10 +140,10 @@ class MonitoringEndpoint:
             assert self._server_loop is not None
             future = asyncio.run_coroutine_threadsafe(_awaited(self._collect(wanted)), self._server_loop)
             try:
-                text = await asyncio.wait_for(asyncio.wrap_future(future), COLLECT_SECONDS)
+                pieces = await asyncio.wait_for(asyncio.wrap_future(future), COLLECT_SECONDS)
             except TimeoutError:
                 return Page(b"the server does not answer\n", 503)
-        return Page(text, content_type=CONTENT_TYPE)
+        return Page(b"".join(pieces), content_type=CONTENT_TYPE)
 
     def _call(self, function: Callable[[], T]) -> Future[T]:
         """Call a function in the server's event loop."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from rocketmq_py.core.metrics.counters import RpcLatency
 from rocketmq_py.core.metrics.exposition import HISTOGRAM, Family, Labels, labels
@@ -14,6 +13,8 @@ from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 _log = logging.getLogger(__name__)
 
 _LINES_AT_ONCE = 100
+_LINES_OF_A_PIECE = 500
+_LONG_LINE = 4096
 
 Row = tuple[Labels, float]
 
@@ -57,13 +58,26 @@ class Exposition:
         if not self.is_wanted(family):
             return
         count = 0
-        for row in rows:
+        for text, value in rows:
             count += 1
             if count == 1:
                 yield family.head()
             if count <= self.most:
-                yield family.sample(*row)
+                yield family.sample(text, value)
         self.note(family, count)
+
+    def made(self, family: Family, lines: list[str]) -> Iterator[str]:
+        """Return the lines of a counter or gauge that the caller made, for families with thousands of series.
+
+        They come in pieces of many lines; the first has the head.
+        """
+        if not lines or not self.is_wanted(family):
+            return
+        yield family.head()
+        most = min(len(lines), self.most)
+        for begin in range(0, most, _LINES_OF_A_PIECE):
+            yield "".join(lines[begin : min(begin + _LINES_OF_A_PIECE, most)])
+        self.note(family, len(lines))
 
     def gauges(self, *pairs: tuple[Family, float]) -> Iterator[str]:
         """Return the lines of families with one series each, which has only the labels of the server."""
@@ -76,7 +90,7 @@ class Exposition:
             return
         yield family.head()
         for text, found in rows[: self.most]:
-            yield from family.buckets(text, found)
+            yield family.buckets(text, found)
         self.note(family, len(rows))
 
     def note(self, family: Family, count: int) -> None:
@@ -105,9 +119,18 @@ class Exposition:
 
 
 def chunks(lines: Iterable[str]) -> Iterator[bytes]:
-    """Encode lines in pieces, so that joining all of a large exposition is a short step, too."""
-    rest = iter(lines)
-    while piece := list(islice(rest, _LINES_AT_ONCE)):
+    """Encode lines in pieces, each of which is a short step.
+
+    A piece ends after a hundred lines, after a text of several lines, and at an empty one: who makes lines yields that
+    after work of its own.
+    """
+    piece: list[str] = []
+    for line in lines:
+        piece.append(line)
+        if len(piece) == _LINES_AT_ONCE or not line or len(line) > _LONG_LINE:
+            yield "".join(piece).encode()
+            piece.clear()
+    if piece:
         yield "".join(piece).encode()
 
 

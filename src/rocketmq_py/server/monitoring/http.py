@@ -7,9 +7,9 @@ paths are looked up in a table. Each connection serves one request.
 from __future__ import annotations
 
 import asyncio
-import gzip
 import logging
 import re
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import NamedTuple
@@ -24,8 +24,13 @@ REQUEST_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 """A page must be made, and the client must have read it, within this time."""
 MOST_CONNECTIONS = 64
+UNREAD_LIMIT = 64 * 1024 * 1024
+"""Maximum size in bytes of the answers that clients have not read, unless it is one: a page may have 13 MB."""
 _GZIP_FROM = 1024
 _GZIP_LEVEL = 1
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_PIECE = 256 * 1024
+"""Bytes that are compressed or written at once, so that probes of health are answered in between."""
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[!-~]{0,4096}) HTTP/1\.[01]")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\0\r\n]*?)[ \t]*")
 
@@ -91,6 +96,8 @@ class HttpServer:
         self._pages = pages
         self._server: asyncio.Server | None = None
         self._running: set[asyncio.Task[None]] = set()
+        self._unread = 0
+        """Bytes of the answers that are being sent."""
 
     async def start(self, host: str, port: int) -> int:
         """Listen; return the port.
@@ -153,17 +160,41 @@ class HttpServer:
     async def _send(self, writer: asyncio.StreamWriter, page: Page, request: HttpRequest | None = None) -> None:
         body, more = page.body, b""
         if request is not None and len(body) >= _GZIP_FROM and "gzip" in request.fields.get("accept-encoding", ""):
-            body, more = gzip.compress(body, _GZIP_LEVEL), b"Content-Encoding: gzip\r\n"
+            body, more = await _compressed(body), b"Content-Encoding: gzip\r\n"
+        if self._unread and self._unread + len(body) > UNREAD_LIMIT:
+            page, more = _fault(HTTPStatus.SERVICE_UNAVAILABLE, "other clients have not read their answers"), b""
+            body = page.body
         phrase = HTTPStatus(page.status).phrase
         head = (
             f"HTTP/1.1 {page.status} {phrase}\r\nContent-Type: {page.content_type}\r\nContent-Length: {len(body)}\r\n"
             "Connection: close\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n"
         )
         is_head = request is not None and request.method == "HEAD"
-        writer.write(head.encode() + more + b"\r\n" + (b"" if is_head else body))
-        await writer.drain()
+        await self._write(writer, head.encode() + more + b"\r\n", memoryview(b"" if is_head else body))
         writer.close()
         await writer.wait_closed()
+
+    async def _write(self, writer: asyncio.StreamWriter, head: bytes, body: memoryview) -> None:
+        """Write an answer as fast as the client reads it."""
+        self._unread += len(body)
+        try:
+            writer.write(head + body[:_PIECE])
+            await writer.drain()
+            for begin in range(_PIECE, len(body), _PIECE):
+                writer.write(body[begin : begin + _PIECE])
+                await writer.drain()
+        finally:
+            self._unread -= len(body)
+
+
+async def _compressed(body: bytes) -> bytes:
+    """Compress a body; others have their turn after each piece."""
+    packer, view = zlib.compressobj(_GZIP_LEVEL, zlib.DEFLATED, _GZIP_FORMAT), memoryview(body)
+    packed = []
+    for begin in range(0, len(view), _PIECE):
+        packed.append(packer.compress(view[begin : begin + _PIECE]))
+        await asyncio.sleep(0)
+    return b"".join([*packed, packer.flush()])
 
 
 def _fault(status: HTTPStatus, text: str) -> Page:

@@ -52,7 +52,7 @@ class Broker:
             self.running.config, self.services, cast(Server, server), self.counts, self.latency, self.running.clock,
             asyncio.get_running_loop().call_soon, MemoryFileSystem(),
         )  # fmt: skip
-        self.text = (await collector.collect(names)).decode()
+        self.text = b"".join(await collector.collect(names)).decode()
         found: Samples = {}
         common = {"cluster", "node_type", "node_id", "otel_scope_name", "zone"}
         for family in text_string_to_metric_families(self.text):
@@ -411,3 +411,30 @@ def test_the_oldest_of_some_messages(
     monkeypatch.setattr(counting.services, "timers", timers)
     name = "rocketmq_timer_enqueue_latency_milliseconds"
     assert counting.samples(name) == {name: {DISK: float(age)}}
+
+
+def test_labels_of_what_groups_received_are_kept_until_they_are_gone(counting: Broker) -> None:
+    stats = counting.services.stats
+    for number in range(41):
+        stats.pulled(f"g{number}", "t", 2, 20)
+    stats.pulled_by_pop("g0", "t", 3, 30)
+
+    async def main() -> None:
+        server = SimpleNamespace(dispatcher=counting.running.dispatcher, connections=set())
+        made = Collector(
+            counting.running.config, counting.services, cast(Server, server), counting.counts, counting.latency,
+            counting.running.clock, asyncio.get_running_loop().call_soon, MemoryFileSystem(),
+        )  # fmt: skip
+        assert len(list(made._received_by_groups([], []))) == 3
+        before = dict(made._out_labels)
+        assert len(before) == 42
+        first = list[str](), list[str]()
+        list(made._received_by_groups(*first))
+        assert all(made._out_labels[key] is text for key, text in before.items()), "they are not encoded again"
+        assert [line.rpartition(" ")[2] for line in first[0][:3]] == ["3.0\n", "2.0\n", "2.0\n"]
+        assert [line.rpartition(" ")[2] for line in first[1][:3]] == ["30.0\n", "20.0\n", "20.0\n"]
+        stats.remove_group("g0")
+        list(made._received_by_groups([], []))
+        assert list(made._out_labels) == [(f"g{number}", "t", False) for number in range(1, 41)]
+
+    asyncio.run(main())

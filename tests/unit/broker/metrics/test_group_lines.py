@@ -8,7 +8,7 @@ from typing import Any
 
 from rocketmq_py.broker.metrics import families as f
 from rocketmq_py.broker.metrics.group_lines import GroupLines
-from rocketmq_py.broker.metrics.lag import NEVER, GroupLag, QueueLag
+from rocketmq_py.broker.metrics.lag import NEVER, Lag, QueueLag
 from rocketmq_py.server.monitoring.exposition import Exposition
 
 NOW = 10_000
@@ -29,13 +29,13 @@ class Slices:
 class Calculator:
     """Knows lags; its store times are missing until they were learnt so often."""
 
-    def __init__(self, lags: list[GroupLag | None], rounds: int = 0) -> None:
-        self.lags, self.rounds = lags, rounds
+    def __init__(self, lags: dict[str, Lag], rounds: int = 0) -> None:
+        self.keys, self.lags, self.rounds = list(lags), list(lags.values()), rounds
         self.told: list[Any] = []
 
     @property
-    def missing(self) -> dict[tuple[str, int, int], None]:
-        return {("t", 0, 1): None} if self.rounds else {}
+    def missing(self) -> list[tuple[str, int, int]]:
+        return [("t", 0, 1), ("t", 0, 1)] if self.rounds else []
 
     def all(self, pops: object) -> Any:
         self.told.append(pops)
@@ -50,10 +50,7 @@ class Calculator:
         self.told.append("again")
         return iter(self.lags)
 
-    def forget(self, most: int) -> None:
-        self.told.append(most)
-
-    def queues(self, topic: str, group: str) -> list[QueueLag]:
+    def queues(self, key: str) -> list[QueueLag]:
         return [QueueLag(0, 3, NOW - 7), QueueLag(1, 0, NEVER), QueueLag(2, 1, NOW + 5), QueueLag(3, 2, NOW)]
 
 
@@ -91,14 +88,12 @@ class Lines:
         return asyncio.run(self.made.collect())
 
 
-def lags(count: int) -> list[GroupLag | None]:
-    return [GroupLag("t", f"g{number}", 0, 1, NOW, NOW) for number in range(count)]
+def lags(count: int) -> dict[str, Lag]:
+    return {f"t@g{number}": (0, 1, NOW, NOW) for number in range(count)}
 
 
 def test_the_lines_of_a_group() -> None:
-    lines = Lines(
-        Calculator([None, GroupLag("t", 'g"', 2, 3, NOW - 5, NOW - 1), GroupLag("t", "h", 0, 0, NEVER, NEVER)])
-    )
+    lines = Lines(Calculator({'t@g"': (2, 3, NOW - 5, NOW - 1), "t@h": (0, 0, NEVER, NEVER)}))
     found = b"".join(lines.collect()).decode()
     one = '{a="b",consumer_group="g\\"",topic="t",is_retry="false",is_system="false"}'
     two = '{a="b",consumer_group="h",topic="t",is_retry="false",is_system="false"}'
@@ -108,8 +103,18 @@ def test_the_lines_of_a_group() -> None:
             (f.LAG, 5, 0), (f.INFLIGHT, 2, 0), (f.READY, 3, 0), (f.LAG_LATENCY, 5, 0), (f.QUEUEING_LATENCY, 1, 0)
         )
     )  # fmt: skip
-    assert lines.asked == ["t"], "each topic is asked about once"
     assert lines.exposition.left_out == {}
+
+
+def test_labels_are_made_once_and_go_with_their_groups() -> None:
+    calculator = Calculator(lags(2))
+    lines = Lines(calculator)
+    first = lines.collect()
+    assert (lines.asked, lines.collect()) == (["t", "t"], first)
+    assert lines.asked == ["t", "t"], "labels are kept"
+    calculator.keys, calculator.lags = calculator.keys[:1], calculator.lags[:1]
+    lines.collect()
+    assert list(lines.made._labels) == ["t@g0"]
 
 
 def test_the_lines_of_its_queues() -> None:
@@ -124,8 +129,8 @@ def test_the_lines_of_its_queues() -> None:
 
 
 def test_retry_topics_system_topics_and_system_groups_are_marked() -> None:
-    pairs = [("%RETRY%g", "g"), ("sys", "g"), ("t", "CID_RMQ_SYS_x")]
-    lines = Lines(Calculator([GroupLag(topic, group, 0, 0, NEVER, NEVER) for topic, group in pairs]))
+    keys = ("%RETRY%g@g", "sys@g", "t@CID_RMQ_SYS_x")
+    lines = Lines(Calculator(dict.fromkeys(keys, (0, 0, NEVER, NEVER))))
     _, *found = b"".join(lines.collect(f.READY.name)).decode().splitlines()[1:]
     assert [line.partition(',is_retry="')[2] for line in found] == [
         'true",is_system="false"} 0.0', 'false",is_system="true"} 0.0', 'false",is_system="true"} 0.0',
@@ -146,10 +151,10 @@ def test_lines_beyond_the_limit_are_left_out_and_noted() -> None:
 
 
 def test_twenty_groups_are_a_step() -> None:
-    for count, gathered, made in ((20, 1, 1), (21, 2, 2), (40, 2, 2), (41, 3, 3)):
+    for count, made in ((20, 1), (21, 2), (40, 2), (41, 3)):
         lines = Lines(Calculator(lags(count)))
         assert lines.collect(f.LAG.name)[:made] == [b""] * made
-        assert lines.slices.steps == [gathered, made + 2]
+        assert lines.slices.steps == [count, made + 2]
 
 
 def test_nothing_is_computed_if_no_line_about_groups_is_wanted() -> None:
@@ -158,10 +163,10 @@ def test_nothing_is_computed_if_no_line_about_groups_is_wanted() -> None:
     assert calculator.told == []
 
 
-def test_store_times_are_learnt_up_to_three_times_and_64_are_kept_for_each_group() -> None:
+def test_store_times_are_learnt_up_to_three_times() -> None:
     for rounds, learnt in ((0, 0), (1, 1), (2, 2), (3, 3), (9, 3)):
         calculator = Calculator(lags(3), rounds)
         lines = Lines(calculator)
         lines.collect()
-        assert calculator.told == ["pops", *["learn", "again"] * learnt, 192]
+        assert calculator.told == ["pops", *["learn", "again"] * learnt]
         assert lines.loaded == [("t", 0, 1)] * learnt

@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metrics.lag import (
     NEVER,
-    GroupLag,
+    Lag,
     LagCalculator,
+    Place,
     Popped,
     QueueLag,
     QueueState,
@@ -51,9 +53,9 @@ def states(*ranges: tuple[int, int]) -> list[QueueState]:
          "ahead", "no offset", "two queues", "one of two queues"],
 )  # fmt: skip
 def test_lag_of_a_group(ranges, committed, pulled, expected) -> None:
-    missing: dict[Any, None] = {}
+    missing: list[Place] = []
     assert lag_of(states(*ranges), committed, pulled, "t", missing) == expected
-    assert missing == {}
+    assert missing == []
 
 
 @pytest.mark.parametrize(
@@ -68,16 +70,16 @@ def test_lag_of_a_group(ranges, committed, pulled, expected) -> None:
     ids=["popped", "all popped", "another queue", "expired", "no offset"],
 )
 def test_lag_of_a_group_with_pops(ranges, committed, popped, expected) -> None:
-    missing: dict[Any, None] = {}
+    missing: list[Place] = []
     assert lag_with_pops(states(*ranges), committed, Popped(*popped), "t", missing) == expected
-    assert missing == {}
+    assert missing == []
 
 
 def test_store_times_that_are_not_known_are_named() -> None:
-    missing: dict[Any, None] = {}
+    missing: list[Place] = []
     queues = [QueueState(0, 0, 10, {}), QueueState(1, 0, 10, {4: 400}), QueueState(2, 0, 10, {})]
     assert lag_of(queues, {0: 3, 1: 4, 2: 10}, {1: 7}, "t", missing) == (3, 10, 400, NEVER)
-    assert list(missing) == [("t", 0, 3), ("t", 1, 7)]
+    assert missing == [("t", 0, 3), ("t", 1, 7)]
     missing.clear()
     assert lag_with_pops(queues, {0: 8, 2: 10}, Popped({0: 2, 2: 1}, {0: 5, 2: 9}), "t", missing)[:2] == (3, 2)
     assert set(missing) == {("t", 0, 5), ("t", 0, 8), ("t", 2, 9)}
@@ -97,38 +99,123 @@ class Counting:
         return 1_000 + offset if offset != 5 else -1
 
 
+class Topics:
+    """Topics with one queue."""
+
+    def __init__(self, *names: str, queues: int = 1) -> None:
+        self.table = {name: SimpleNamespace(read_queue_nums=queues) for name in names}
+        self.get = self.table.get
+
+
+def calculator(store: object, topics: Topics, offsets: ConsumerOffsets) -> LagCalculator:
+    return LagCalculator(cast(Any, store), cast(Any, topics), offsets)
+
+
+def computed(made: LagCalculator, pops: object = None) -> dict[str, Lag]:
+    """Lags by topic and group."""
+    list(made.all(cast(Any, pops or InflightPops())))
+    return dict(zip(made.keys, made.lags, strict=True))
+
+
 def test_store_times_are_read_once_while_groups_stand_still(tmp_path: Path) -> None:
     with broker(tmp_path, fs=MemoryFileSystem()) as running:
-        offsets = running.services.offsets
-        topics = SimpleNamespace(get={"t": SimpleNamespace(read_queue_nums=1)}.get)
-        store, pops = Counting(), InflightPops()
-        made = LagCalculator(cast(Any, store), cast(Any, topics), offsets)
+        offsets, store = running.services.offsets, Counting()
+        made = calculator(store, Topics("t"), offsets)
         for group, offset in (("a", 3), ("b", 3), ("c", 5), ("d", 10)):
             offsets.commit(group, "t", 0, offset, "a test")
         offsets.commit("a", "gone", 0, 1, "a test")
-        list(made.all(pops))
-        assert set(made.missing) == {("t", 0, 3), ("t", 0, 5)}
+        assert list(computed(made)) == ["t@a", "t@b", "t@c", "t@d"]
+        assert made.missing == [("t", 0, 3), ("t", 0, 3), ("t", 0, 5)]
         list(made.learn())
-        expected = [
-            GroupLag("t", "a", 0, 7, 1_003, 1_003), GroupLag("t", "b", 0, 7, 1_003, 1_003),
-            GroupLag("t", "c", 0, 5, NEVER, NEVER), GroupLag("t", "d", 0, 0, NEVER, NEVER),
-        ]  # fmt: skip
-        assert [lag for lag in made.again() if lag is not None] == expected
-        assert made.missing == {}
-        made.forget(2)
-        assert [lag for lag in made.all(pops) if lag is not None] == expected
-        assert (made.missing, store.read) == ({}, [3, 5])
-        assert made.queues("t", "a") == [QueueLag(0, 7, 1_003)]
-        made.forget(1)
-        list(made.all(pops))
-        assert set(made.missing) == {("t", 0, 3), ("t", 0, 5)}
+        list(made.again())
+        expected = {
+            "t@a": (0, 7, 1_003, 1_003), "t@b": (0, 7, 1_003, 1_003), "t@c": (0, 5, NEVER, NEVER),
+            "t@d": (0, 0, NEVER, NEVER),
+        }  # fmt: skip
+        assert dict(zip(made.keys, made.lags, strict=True)) == expected
+        assert made.missing == []
+        assert computed(made) == expected
+        assert (made.missing, store.read) == ([], [3, 5])
+        assert made.queues("t@a") == [QueueLag(0, 7, 1_003)]
+
+
+def test_store_times_where_no_group_stands_any_more_are_forgotten(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        made = calculator(Counting(), Topics("t"), running.services.offsets)
+        kept = []
+        for offset in range(10):
+            running.services.offsets.commit("g", "t", 0, offset, "a test")
+            computed(made)
+            list(made.learn())
+            kept.append(len(made._by_name["t"].states[0].times))
+        assert kept == [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]
+
+
+def test_a_topic_that_is_created_again_has_other_store_times(tmp_path: Path) -> None:
+    class Shrinking(Counting):
+        end = 10
+
+        def queue_range(self, topic: str, queue: int) -> tuple[int, int]:
+            return 0, self.end
+
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        store = Shrinking()
+        made = calculator(store, Topics("t"), running.services.offsets)
+        running.services.offsets.commit("g", "t", 0, 3, "a test")
+        for end, read in ((10, [3]), (10, [3]), (11, [3]), (9, [3, 3])):
+            store.end = end
+            computed(made)
+            list(made.learn())
+            assert store.read == read
+
+
+def test_topics_that_lose_their_last_offsets_are_forgotten(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets = running.services.offsets
+        made = calculator(Counting(), Topics("t", "u"), offsets)
+        for topic in ("t", "u"):
+            offsets.commit("a", topic, 0, 3, "a test")
+        computed(made)
+        offsets.remove_topic("u")
+        computed(made)
+        assert (list(made._by_name), list(made._by_key)) == (["t"], ["t@a"])
+
+
+def test_a_group_that_goes_on_while_times_are_read_is_computed_once_more(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets, store = running.services.offsets, Counting()
+        made = calculator(store, Topics("t"), offsets)
+        for group in ("a", "b", "c"):
+            offsets.commit(group, "t", 0, 3, "a test")
+        computed(made)
+        offsets.commit("b", "t", 0, 4, "a test")
+        offsets.remove_group("c")
+        list(made.learn())
+        list(made.again())
+        assert made.lags == [(0, 7, 1_003, 1_003), (0, 6, NEVER, NEVER), (0, 0, NEVER, NEVER)]
+        assert made.missing == [("t", 0, 4)]
+        list(made.learn())
+        list(made.again())
+        assert made.lags[1:] == [(0, 6, 1_004, 1_004), (0, 0, NEVER, NEVER)]
+        assert (made.missing, store.read) == ([], [3, 4])
+
+
+def test_twenty_groups_are_a_step(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        made = calculator(Counting(), Topics("t"), running.services.offsets)
+        for number in range(41):
+            running.services.offsets.commit(f"g{number}", "t", 0, 3, "a test")
+        assert len(list(made.all(InflightPops()))) == 3
+        assert len(made.keys) == 41
+        list(made.learn())
+        assert len(list(made.again())) == 3
+        assert set(made.lags) == {(0, 7, 1_003, 1_003)}
 
 
 def test_a_group_has_no_lag_in_a_topic_that_is_gone(tmp_path: Path) -> None:
     with broker(tmp_path, fs=MemoryFileSystem()) as running:
         running.services.offsets.commit("a", "gone", 0, 1, "a test")
-        made = LagCalculator(cast(Any, Counting()), cast(Any, SimpleNamespace(get={}.get)), running.services.offsets)
-        assert list(made.all(InflightPops())) == [None]
+        assert computed(calculator(Counting(), Topics(), running.services.offsets)) == {}
 
 
 def test_pops_of_a_group_are_added_up_and_the_oldest_counts(tmp_path: Path) -> None:
@@ -136,17 +223,17 @@ def test_pops_of_a_group_are_added_up_and_the_oldest_counts(tmp_path: Path) -> N
         return SimpleNamespace(check_point=SimpleNamespace(topic="t", group="g", queue_id=queue), left=list(left))
 
     with broker(tmp_path, fs=MemoryFileSystem()) as running:
-        made = LagCalculator(cast(Any, Counting()), cast(Any, SimpleNamespace(get={}.get)), running.services.offsets)
+        made = calculator(Counting(), Topics(), running.services.offsets)
         pops = SimpleNamespace(pops=lambda: [pop(0, 5, 6), pop(0, 3), pop(1, 9), pop(1)])
         assert list(made.all(cast(Any, pops))) == [None] * 4
-        assert made._popped == {("t", "g"): Popped({0: 3, 1: 1}, {0: 3, 1: 9})}
+        assert made._popped == {"t@g": Popped({0: 3, 1: 1}, {0: 3, 1: 9})}
 
 
 def test_queues_behind_one_that_does_not_count_do() -> None:
     queues = [*states((0, 3)), QueueState(1, 0, 4, {}), *states((0, 0), (0, 0), (0, 2))[2:]]
-    found = lag_of(queues, {0: 1, 1: 2, 2: 0}, {0: 3}, "t", {})
+    found = lag_of(queues, {0: 1, 1: 2, 2: 0}, {0: 3}, "t", [])
     assert found == (2, 4, 2, 2)
-    no_offset = lag_of(states((0, 3), (0, 3)), {1: 1}, {}, "t", {})
+    no_offset = lag_of(states((0, 3), (0, 3)), {1: 1}, {}, "t", [])
     assert no_offset == (0, 2, 101, 101)
 
 
@@ -155,17 +242,17 @@ def test_every_time_of_a_message_is_before_never() -> None:
 
 
 def test_a_queue_behind_one_whose_pulled_message_has_no_known_time_counts() -> None:
-    missing: dict[Any, None] = {}
+    missing: list[Place] = []
     queues = [QueueState(0, 0, 9, {1: 700}), QueueState(1, 0, 9, {2: 300})]
     assert lag_of(queues, {0: 1, 1: 2}, {0: 4}, "t", missing) == (3, 12, 300, 300)
-    assert list(missing) == [("t", 0, 4)]
+    assert missing == [("t", 0, 4)]
 
 
 def test_a_queue_behind_one_without_an_offset_counts_and_its_own_pops_are_none() -> None:
-    missing: dict[Any, None] = {}
+    missing: list[Place] = []
     queues = states((0, 5), (0, 5))
     assert lag_with_pops(queues, {1: 2}, Popped({0: 3}, {0: 1}), "t", missing) == (0, 3, 201, 201)
-    assert missing == {}
+    assert missing == []
 
 
 class Queues:
@@ -188,31 +275,18 @@ def test_ranges_are_read_once_for_a_topic_and_pops_count_for_their_group_and_que
 
     with broker(tmp_path, fs=MemoryFileSystem()) as running:
         offsets, store = running.services.offsets, Queues()
-        topics = SimpleNamespace(get={"t": SimpleNamespace(read_queue_nums=2)}.get)
-        made = LagCalculator(cast(Any, store), cast(Any, topics), offsets)
+        made = calculator(store, Topics("t", queues=2), offsets)
         offsets.commit("a", "t", 1, 8, "a test")
         offsets.commit("b", "t", 0, 0, "a test")
         offsets.commit("b", "t", 1, 12, "a test")
         pops = SimpleNamespace(pops=lambda: [pop("a", 1, 4, 5)])
-        assert [lag and lag[:4] for lag in made.all(cast(Any, pops))] == [None, ("t", "a", 2, 2), ("t", "b", 0, 10)]
+        found = computed(made, pops)
+        assert {key: lag[:2] for key, lag in found.items()} == {"t@a": (2, 2), "t@b": (0, 10)}
         assert store.ranges == [("t", 0), ("t", 1)]
         list(made.learn())
-        assert list(made.again()) == [GroupLag("t", "a", 2, 2, 4, 8), GroupLag("t", "b", 0, 10, NEVER, NEVER)]
-        assert made.queues("t", "a") == [QueueLag(1, 4, 4)], "a queue without an offset has no lag"
-        assert made.queues("t", "b") == [QueueLag(0, 10, NEVER), QueueLag(1, 0, NEVER)]
-        made._popped["t", "b"] = Popped({1: 2}, {1: 7})
-        assert made.queues("t", "b") == [QueueLag(0, 10, NEVER), QueueLag(1, 2, NEVER)]
-
-
-def test_store_times_of_a_topic_that_is_gone_are_forgotten(tmp_path: Path) -> None:
-    with broker(tmp_path, fs=MemoryFileSystem()) as running:
-        table = {"t": SimpleNamespace(read_queue_nums=1), "u": SimpleNamespace(read_queue_nums=1)}
-        topics = SimpleNamespace(get=table.get)
-        made = LagCalculator(cast(Any, Counting()), cast(Any, topics), running.services.offsets)
-        for topic in table:
-            running.services.offsets.commit("a", topic, 0, 3, "a test")
-        list(made.all(InflightPops()))
-        list(made.learn())
-        made._known.pop("u")
-        made.forget(1)
-        assert made._times == {"t": {0: {3: 1_003}}}
+        list(made.again())
+        assert made.lags == [(2, 2, 4, 8), (0, 10, NEVER, NEVER)]
+        assert made.queues("t@a") == [QueueLag(1, 4, 4)], "a queue without an offset has no lag"
+        assert made.queues("t@b") == [QueueLag(0, 10, NEVER), QueueLag(1, 0, NEVER)]
+        made._popped["t@b"] = Popped({1: 2}, {1: 7})
+        assert made.queues("t@b") == [QueueLag(0, 10, NEVER), QueueLag(1, 2, NEVER)]

@@ -55,7 +55,7 @@ def test_ports_are_open_from_start_to_stop(tmp_path: Path) -> None:
             await made.start()
             assert sorted(made.ports) == ["health", "metrics"]
             made.started()
-            assert b"rocketmq_topic_number" in await made._collect(frozenset())
+            assert b"rocketmq_topic_number" in b"".join(await made._collect(frozenset()))
             port = made.ports["health"]
             await made.stop()
             with pytest.raises(OSError):
@@ -148,7 +148,7 @@ def test_messages_and_requests_are_counted_if_metrics_are_served(tmp_path: Path,
                 with pytest.raises(ClosedError):
                     await made._collect(frozenset())
                 return
-            found = (await made._collect(frozenset())).decode()
+            found = b"".join(await made._collect(frozenset())).decode()
             assert 'topic="t",message_type="normal",is_system="false"} 1.0' in found
             assert "rocketmq_rpc_latency_milliseconds_count{" in found
 

@@ -32,14 +32,14 @@ class Exposition:
         self.asked: list[frozenset[str]] = []
         self.threads: set[threading.Thread] = set()
 
-    async def __call__(self, names: frozenset[str]) -> bytes:
+    async def __call__(self, names: frozenset[str]) -> list[bytes]:
         self.asked.append(names)
         self.threads.add(threading.current_thread())
-        return b"all\n"
+        return [b"al", b"l\n"]
 
 
 def serving(
-    test: Callable[[MonitoringEndpoint], Awaitable[None]], collect: Callable[[frozenset[str]], Awaitable[bytes]],
+    test: Callable[[MonitoringEndpoint], Awaitable[None]], collect: Callable[[frozenset[str]], Awaitable[list[bytes]]],
     metrics: Place | None = HERE, health: Place | None = None, fault: str | None = None,
 ) -> None:  # fmt: skip
     async def main() -> None:
@@ -101,9 +101,9 @@ def test_draining_and_faults_make_a_server_unready_and_it_lives() -> None:
 def test_a_server_that_does_not_collect_in_time_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_module, "COLLECT_SECONDS", 0.0)
 
-    async def never(names: frozenset[str]) -> bytes:
+    async def never(names: frozenset[str]) -> list[bytes]:
         await asyncio.Event().wait()
-        return b""
+        return []
 
     async def test(served: MonitoringEndpoint) -> None:
         served.started()
@@ -150,9 +150,9 @@ def test_the_turns_of_the_loop_are_watched_from_the_start_and_the_thread_ends() 
 
 def test_it_waits_for_metrics_for_twenty_seconds() -> None:
     async def main() -> None:
-        async def slow(names: frozenset[str]) -> bytes:
+        async def slow(names: frozenset[str]) -> list[bytes]:
             await asyncio.Event().wait()
-            return b""
+            return []
 
         served = MonitoringEndpoint(HERE, None, dict, slow)
         served._server_loop, served.health.has_started = asyncio.get_running_loop(), True

@@ -87,3 +87,29 @@ def test_lines_are_encoded_by_the_hundred(lines: int, pieces: list[int]) -> None
     found = list(chunks("ä\n" for _ in range(lines)))
     assert [piece.count(b"\n") for piece in found] == pieces
     assert b"".join(found) == "ä\n".encode() * lines
+
+
+def test_a_piece_ends_after_work_and_after_many_lines_at_once() -> None:
+    long = "x" * 4_097
+    assert list(chunks(["a", "", "", "b", "c", long, "d", "x" * 4_096])) == [
+        b"a", b"", b"bc" + long.encode(), b"d" + b"x" * 4_096,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lines", "most", "pieces"), [
+    (1, 9, [1]), (500, 999, [500]), (501, 999, [500, 1]), (600, 500, [500]), (600, 501, [500, 1]),
+])  # fmt: skip
+def test_lines_that_were_made_are_joined_within_the_limit(lines: int, most: int, pieces: list[int]) -> None:
+    exposition = Exposition("x", most)
+    head, *found = exposition.made(ONE, [f"{number}\n" for number in range(lines)])
+    assert head == "# HELP one One.\n# TYPE one gauge\n"
+    assert [piece.count("\n") for piece in found] == pieces
+    assert "".join(found).split() == [str(number) for number in range(min(lines, most))]
+    assert exposition.left_out == ({"one": lines - most} if lines > most else {})
+
+
+def test_lines_that_nobody_wants_are_left_out() -> None:
+    exposition = Exposition("x", 5)
+    assert list(exposition.made(ONE, [])) == []
+    exposition.begin(frozenset({"other"}))
+    assert list(exposition.made(ONE, ["a\n"])) == []

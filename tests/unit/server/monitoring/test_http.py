@@ -235,3 +235,71 @@ def test_a_server_that_stops_ends_its_connections(caplog):
 
     asyncio.run(main())
     asyncio.run(HttpServer({}).stop())
+
+
+def test_requests_behind_the_first_of_a_connection_are_not_answered():
+    answer = ask(b"GET /a HTTP/1.1\r\n\r\n" * 20)
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert answer.endswith(b"/a" * 1000)
+    assert b"Connection: close\r\n" in answer
+
+
+async def _large(_: HttpRequest) -> Page:
+    return Page(b"0123456789abcdef" * 65_536)
+
+
+def test_large_pages_come_in_pieces_as_fast_as_they_are_read():
+    for accepted, read in (("identity", bytes), ("gzip", gzip.decompress)):
+        request = HttpRequest("GET", "/", {}, {"accept-encoding": accepted})
+        writer = Writer()
+        asyncio.run(HttpServer({})._send(writer, asyncio.run(_large(request)), request))
+        head, _, body = writer.sent.partition(b"\r\n\r\n")
+        assert read(body) == b"0123456789abcdef" * 65_536
+        assert f"Content-Length: {len(body)}".encode() in head
+        pieces = 4 if accepted == "identity" else 1
+        assert writer.done == ["write", "drain"] * pieces + ["close", "wait_closed"]
+
+
+def test_other_pages_are_answered_while_one_is_compressed():
+    async def main() -> int:
+        packing = asyncio.ensure_future(http._compressed(b"x" * (5 * http._PIECE)))
+        turns = 0
+        while not packing.done():
+            await asyncio.sleep(0)
+            turns += 1
+        return turns
+
+    assert asyncio.run(main()) >= 5
+
+
+@pytest.mark.parametrize(("limit", "status"), [(1 << 20, b"503"), ((2 << 20) - 1, b"503"), (2 << 20, b"200")])
+def test_clients_that_do_not_read_hold_bounded_memory(monkeypatch, limit, status):
+    monkeypatch.setattr(http, "UNREAD_LIMIT", limit)
+
+    class Stuck(Writer):
+        async def drain(self):
+            await asyncio.Event().wait()
+
+    async def main() -> bytes:
+        server, page = HttpServer({}), await _large(None)
+        stuck = asyncio.ensure_future(server._send(Stuck(), page))
+        await asyncio.sleep(0)
+        writer = Writer()
+        await server._send(writer, page)
+        stuck.cancel()
+        await asyncio.gather(stuck, return_exceptions=True)
+        assert server._unread == 0
+        after = Writer()
+        await server._send(after, page)
+        assert after.sent.startswith(b"HTTP/1.1 200")
+        return writer.sent
+
+    answer = asyncio.run(main())
+    assert answer.startswith(b"HTTP/1.1 " + status)
+    assert answer.endswith(b"other clients have not read their answers\n") is (status == b"503")
+
+
+def test_unread_answers_have_64_mib_and_one_may_have_more(monkeypatch):
+    assert http.UNREAD_LIMIT == 64 * 1024 * 1024
+    monkeypatch.setattr(http, "UNREAD_LIMIT", 10)
+    assert ask(b"GET /a HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200")
