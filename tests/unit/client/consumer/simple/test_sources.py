@@ -9,6 +9,7 @@ from rocketmq_py.errors import BrokerError, NoRouteError, RequestTimeout
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.wire.command import Command
+from tests.unit.client.consumer.popbroker import eventually
 from tests.unit.client.consumer.scripted_group import NOW, TOPIC, ScriptedGroup
 
 ROUTE = 105
@@ -151,8 +152,8 @@ async def test_a_failed_notification_pauses_its_source_and_refreshes_an_old_rout
         await bench.waited(0.1)
         bench.network.requests.clear()
         bench.calls.answer(RequestTimeout("no answer"), 2)
-        await asyncio.sleep(0.01)
         source = bench.of("c")
+        await eventually(bench.network.codes)
         assert (str(source.error), source.paused_until) == ("no answer", NOW + 0.5)
         assert bench.network.codes() == [ROUTE]
 
