@@ -113,6 +113,7 @@ def test_a_closed_store_has_every_message_once_and_stays_as_it_is(closed: Path) 
 
 
 def test_the_rows_of_a_scan_are_those_of_the_consume_queues(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert log_index._PART == 8 << 20
     monkeypatch.setattr(log_index, "_PART", 1500)  # several parts in a file
     scan = without_queues(closed, "T")
     columns = ["topic", "queueId", "queueOffset", "body", "keys", "properties", "commitLogOffset", "storeSize"]
