@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -23,6 +24,8 @@ from rocketmq_py.spark import ProgressListener, ProgressLog, TerminalProgress, s
 QUERIES = 7
 """How many queries :func:`run` starts."""
 _MARK = "progress.jsonl"
+_NO_MASTER = {"SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"}
+"""Spark Connect and ``spark-submit`` set one of these, and have a master."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -44,7 +47,7 @@ def main(data: Path, namesrv: str | None, registry: str | None, days: int) -> No
         figures = report.Figures()
         spark.streams.addListener(ProgressListener(TerminalProgress(), ProgressLog(data / _MARK), figures))
         flights = year(days)
-        p = Pipeline(spark, namesrv, data.absolute(), old, new)
+        p = Pipeline(namesrv, data.absolute(), old, new)
         run(p, flights)
         figures.await_ends(QUERIES)
         found = checks(p, flights, figures.late)
@@ -79,7 +82,9 @@ def _clear(data: Path) -> None:
 
 
 def _session() -> SparkSession:
-    builder = session_builder("pipeline", compiled_home=True).master("local[*]")
+    builder = session_builder("pipeline", compiled_home=True)
+    if _NO_MASTER.isdisjoint(os.environ):
+        builder = builder.master("local[*]")
     builder = builder.config("spark.sql.session.timeZone", "UTC").config("spark.sql.shuffle.partitions", 2)
     builder = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsoleProgress", "false")
     spark: SparkSession = builder.getOrCreate()

@@ -31,18 +31,22 @@ CARRIER_DAY = "carrier string, day timestamp, flights bigint, flown bigint, dela
 
 
 class Pipeline(NamedTuple):
-    """Where everything is.
+    """Where everything is. It has no session: Spark Connect sends it to the server with the functions that use it.
 
     :ivar data: the folder of tables and checkpoints.
     :ivar old: bodies that the old program should have written.
     :ivar new: bodies as they are read.
     """
 
-    spark: SparkSession
     namesrv: str
     data: Path
     old: Avro
     new: Avro
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the program."""
+        return SparkSession.active()
 
     def checkpoint(self, name: str) -> Path:
         return self.data / "checkpoints" / name

@@ -45,15 +45,15 @@ def with_requirements(names: tuple[str, ...]) -> set[str]:
     return found
 
 
-def environment(folder: Path) -> Path:
-    """A virtual environment with what the package needs and without the package; made of links."""
+def environment(folder: Path, *more: str) -> Path:
+    """A virtual environment with what the package and ``more`` need and without the package; made of links."""
     packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     packages.mkdir(parents=True)
     (folder / "bin").mkdir()
     base = Path(sys.executable).resolve()
     (folder / "bin" / "python").symlink_to(base)
     (folder / "pyvenv.cfg").write_text(f"home = {base.parent}\ninclude-system-site-packages = false\n")
-    for name in with_requirements(NEEDED):
+    for name in with_requirements((*NEEDED, *more)):
         for file in distribution(name).files or ():
             top = packages / file.parts[0]
             if file.parts[0] not in ("..", "__pycache__") and not top.exists():
@@ -71,12 +71,12 @@ def archive(environment: Path, target: Path, *, with_package: bool) -> Path:
     return target
 
 
-def zipped_package(target: Path) -> Path:
-    """The package as ``--py-files`` takes it."""
+def zipped_package(target: Path, *names: str, root: Path = SOURCES) -> Path:
+    """This package, or others in ``root``, as ``--py-files`` takes it."""
     with zipfile.ZipFile(target, "w") as packed:
-        for name in OURS:
-            for file in sorted((SOURCES / name).rglob("*.py")):
-                packed.write(file, file.relative_to(SOURCES))
+        for name in names or OURS:
+            for file in sorted((root / name).rglob("*.py")):
+                packed.write(file, file.relative_to(root))
     return target
 
 

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import MagicMock
@@ -28,7 +29,7 @@ from rocketmq_py.spark import ProgressListener, ProgressLog
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
 from rocketmq_py.testing import Cluster
 from tests.schema_registry import SchemaServer, schema_server
-from tests.spark.standalone import QUICK_JVM
+from tests.spark.standalone import QUICK_JVM, Standalone, archive, environment, zipped_package
 
 ROOT = Path(__file__).parents[2]
 DAYS = 10
@@ -52,7 +53,7 @@ def done(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Itera
     listener = ProgressListener(figures, ProgressLog(data / "progress.jsonl"))
     spark.streams.addListener(listener)
     with Cluster() as cluster, schema_server() as server:
-        p = Pipeline(spark, cluster.namesrv, data, *schemas.old_and_new(server.url))
+        p = Pipeline(cluster.namesrv, data, *schemas.old_and_new(server.url))
         program.run(p, flights)
         figures.await_ends(program.QUERIES)
         spark.streams.removeListener(listener)
@@ -180,10 +181,30 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @needs_admission
-def test_the_command(tmp_path: Path) -> None:
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("remote", [None, "local[2]"], ids=["local", "connect"])
+def test_the_command(tmp_path: Path, remote: str | None) -> None:
+    given = {"JDK_JAVA_OPTIONS": QUICK_JVM, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    if remote is not None:
+        given |= {"SPARK_REMOTE": remote, "SPARK_TESTING": "1"}  # the server takes any port
     ran = subprocess.run(
         [sys.executable, "-m", "examples.pipeline", "--days", "5", "--data", str(tmp_path / "data")],
-        cwd=ROOT, env={**os.environ, "JDK_JAVA_OPTIONS": QUICK_JVM}, capture_output=True, text=True, check=False,
+        cwd=ROOT, env={**os.environ, **given}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert ran.stdout.count("ok   ") == 13
+
+
+@pytest.mark.long
+@needs_admission
+@pytest.mark.timeout(900)
+def test_the_program_on_a_cluster_of_two_workers(tmp_path: Path) -> None:
+    """The exit status of the program says that its numbers agree."""
+    with ExitStack() as stack:
+        cluster = Standalone(tmp_path / "standalone", stack)
+        packed = archive(environment(tmp_path / "packed", "fastavro"), tmp_path / "env.tar.gz", with_package=True)
+        examples = zipped_package(tmp_path / "examples.zip", "examples", root=ROOT)
+        words = ["--archives", f"{packed}#env", "--py-files", str(examples)]
+        program = "from examples.pipeline.__main__ import main\nmain()\n"
+        cluster.submit(program, "./env/bin/python", words, "--days", "5", "--data", str(tmp_path / "data"))
+    assert DeltaTable(str(tmp_path / "data" / "gold")).to_pyarrow_table().num_rows > 0
