@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 
+from tests.damage.damages import Choice
 from tests.damage.rounds import Bench, table
 
 
@@ -15,6 +16,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first round; the others follow")
     parser.add_argument("--at-once", type=int, default=1, help="damages of each round")
     parser.add_argument("--only", default="", help="damage only files whose path contains this text")
+    parser.add_argument("--without", default="", help="damage no files whose path contains this text")
     parser.add_argument("--replica", action="store_true", help="the broker has a slave with the whole log")
     parser.add_argument("--log", action="store_true", help="print what the broker logged")
     options = parser.parse_args()
@@ -22,7 +24,8 @@ def main() -> int:
     outcomes = []
     try:
         for seed in range(options.seed, options.seed + options.rounds):
-            outcomes.append(bench.round(seed, options.only, options.at_once, has_replica=options.replica))
+            choice = Choice(options.only, options.without)
+            outcomes.append(bench.round(seed, choice, options.at_once, has_replica=options.replica))
             if outcomes[-1].faults or options.log:
                 print(outcomes[-1], flush=True)
             if options.log:

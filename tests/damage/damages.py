@@ -44,6 +44,23 @@ class Damage(NamedTuple):
         return f"{self.kind} {self.file} {self.begin}-{self.end}"
 
 
+class Choice(NamedTuple):
+    """The files that may be damaged.
+
+    :ivar only: text that their paths contain.
+    :ivar without: text that their paths do not contain; empty for none.
+    """
+
+    only: str = ""
+    without: str = ""
+
+    def allows(self, path: str) -> bool:
+        return self.only in path and not (self.without and self.without in path)
+
+
+ANY = Choice()
+
+
 class Damages(NamedTuple):
     """All damages of a round."""
 
@@ -89,12 +106,9 @@ def files(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found)
 
 
-def damage(root: Path, chance: random.Random, only: str = "") -> Damage:
-    """Damage one file at random; its time of modification stays.
-
-    :param only: damage only files whose path contains this text.
-    """
-    names = [name for name in files(root) if only in name]
+def damage(root: Path, chance: random.Random, choice: Choice = ANY) -> Damage:
+    """Damage one file at random; its time of modification stays."""
+    names = [name for name in files(root) if choice.allows(name)]
     areas = sorted({Damage("", name, 0, 0).area for name in names})
     area = chance.choice(areas)
     file = chance.choice([name for name in names if Damage("", name, 0, 0).area == area])

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt
-from tests.damage.damages import Damages, damage
+from tests.damage.damages import ANY, Choice, Damages, damage
 from tests.damage.ledger import Ledger, send_again
 from tests.damage.replica import Replica
 from tests.damage.sample import copy, make, opened
@@ -65,10 +65,9 @@ class Bench:
     def close(self) -> None:
         shutil.rmtree(self._root)
 
-    def round(self, seed: int, only: str = "", at_once: int = 1, *, has_replica: bool = False) -> Outcome:
+    def round(self, seed: int, choice: Choice = ANY, at_once: int = 1, *, has_replica: bool = False) -> Outcome:
         """One round; the same seed gives the same damage.
 
-        :param only: damage only files whose path contains this text.
         :param at_once: number of damages.
         :param has_replica: whether the broker has a slave with the whole log, and checks its store.
         """
@@ -76,7 +75,7 @@ class Bench:
         was_closed = chance.random() < 0.5
         store = self._root / "round"
         copy(self._closed if was_closed else self._killed, store)
-        each = tuple(damage(store, chance, only)._replace(ends_log=not was_closed) for _ in range(at_once))
+        each = tuple(damage(store, chance, choice)._replace(ends_log=not was_closed) for _ in range(at_once))
         outcome = Outcome(seed, Damages(each), was_closed)
         log, logger = Log(), logging.getLogger("rocketmq_py")
         before, logger.propagate = logger.propagate, False

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.damage.damages import Choice
 from tests.damage.rounds import Bench
 
 
@@ -24,7 +25,7 @@ def test_nothing_is_lost_but_the_records_hit(bench: Bench, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_damage_of_the_log_costs_the_records_hit(bench: Bench, seed: int) -> None:
-    outcome = bench.round(seed, "commitlog")
+    outcome = bench.round(seed, Choice("commitlog"))
     assert not outcome.faults, str(outcome)
 
 
@@ -34,9 +35,15 @@ def test_two_damages_at_once_cost_no_more_than_both(bench: Bench, seed: int) -> 
     assert not outcome.faults, str(outcome)
 
 
+@pytest.mark.parametrize("seed", range(400, 406))
+def test_two_damages_of_messages_cost_no_more_than_both(bench: Bench, seed: int) -> None:
+    outcome = bench.round(seed, Choice(without="config/"), at_once=2)
+    assert not outcome.faults, str(outcome)
+
+
 @pytest.mark.parametrize("seed", range(300, 310))
 def test_what_a_slave_has_comes_back(bench: Bench, seed: int) -> None:
-    outcome = bench.round(seed, "commitlog", has_replica=True)
+    outcome = bench.round(seed, Choice("commitlog"), has_replica=True)
     assert not outcome.faults, str(outcome)
 
 

@@ -30,7 +30,7 @@ from rocketmq_py.store.settings import StoreConfig
 _log = logging.getLogger(__name__)
 
 _REPORT_EVERY = 1 << 30
-"""Bytes of the log after which the progress of a rebuild is logged."""
+"""Bytes of the log after which the progress of a long pass over it is logged."""
 _MOST_NAMED = 10
 """Maximum number of queues in an error message."""
 _EVERYTHING = 1 << 63
@@ -135,8 +135,7 @@ class Recovery:
 
         :raises StoreCorrupt: the last files are missing, and their loss is not accepted.
         """
-        starts = self._log.starts
-        end = starts[-1] + self._log.file_size if starts else 0
+        end = self._space_end()
         if self._ends is not None and self._ends.queues and queue_end > end:
             lost = [LostPart(end, queue_end, f"missing from {end} to {queue_end}")]
             self._refuse(lost, lost_messages(self._queues.by_key.values(), lost))
@@ -237,7 +236,7 @@ class Recovery:
         else:
             what = "the checkpoint is damaged"
         _log.warning("%s: all queues are compared with the commit log", what)
-        self._queues.compare(self._noting_times(self._records_before(end)))
+        self._queues.compare(self._noting_times(self._records_before(end, "comparing consume queues")))
         return self._queues.newest_end()
 
     def _noting_times(self, records: Iterable[Found]) -> Iterator[Found]:
@@ -285,30 +284,44 @@ class Recovery:
         for (topic, queue_id), reason in damaged.items():
             _log.warning("consume queue %s-%d is rebuilt from the commit log: %s", topic, queue_id, reason)
         dispatch = self._dispatch = RecordDispatch(self._config, self._queues, self._index, self._commit_pending)
-        count, reported = 0, self._log.min_offset
-        for found in self._records_before(end):
+        count = 0
+        for found in self._records_before(end, "rebuilding consume queues"):
             if (found.topic, found.queue_id) not in damaged:
                 continue
             dispatch.rebuild(found)
             count += 1
             if not count % _COMMIT_EVERY:
                 self._commit_pending()
-            if found.physical_offset - reported >= _REPORT_EVERY:
-                reported = found.physical_offset
-                _log.info("rebuilding consume queues: the commit log is scanned up to %d of %d", reported, end)
         self._commit_pending()
         _log.warning("%d consume queues were rebuilt with %d records", len(damaged), count)
 
-    def _records_before(self, end: int) -> Iterator[Found]:
-        """Records of the log before ``end``; after damage the scan continues with the next whole record."""
+    def _records_before(self, end: int, what: str) -> Iterator[Found]:
+        """Records of the log before ``end``; after damage the scan continues with the next whole record.
+
+        :param what: what is done with them, for the log.
+        """
         start: int | None = self._log.min_offset
+        reported, end = self._log.min_offset, min(end, self._space_end())
         while start is not None and start < end:
             scan = LogScan(self._log, start, check_crc=False)
             for found in scan:
                 if found.physical_offset >= end:
                     return
+                reported = self._report(what, found.physical_offset, reported, end)
                 yield found
             start = self._behind_damage(scan) if scan.end < end else None
+
+    def _space_end(self) -> int:
+        """Offset after the last file of the log, which may be filled only in part."""
+        return self._log.starts[-1] + self._log.file_size if self._log.starts else 0
+
+    @staticmethod
+    def _report(what: str, at: int, reported: int, end: int) -> int:
+        """Log the progress of a long pass over the log, if it is due; return the offset that was logged last."""
+        if at - reported < _REPORT_EVERY:
+            return reported
+        _log.info("%s: the commit log is scanned up to %d of %d", what, at, end)
+        return at
 
     def _keep_ends(self, ends: dict[tuple[str, int], int]) -> None:
         """Let queues continue after messages that the log has lost, so that no queue offset is assigned twice.
@@ -359,12 +372,14 @@ class Recovery:
         dispatch = self._dispatch = RecordDispatch(
             self._config, self._queues, self._index, self._commit_pending, self._index.end_physical
         )
-        count = 0
+        count, reported = 0, scan.end
         for found in scan:
             dispatch.dispatch(found)
             count += 1
             if not count % _COMMIT_EVERY:
                 self._commit_pending()
+                at = found.physical_offset
+                reported = self._report("rebuilding consume queues and index", at, reported, self._space_end())
         self._commit_pending()
         self.last_timestamp = max(self.last_timestamp, dispatch.last_timestamp)
         self._write(self._index.build_everything)
