@@ -100,3 +100,36 @@ def test_each_damaged_message_is_named_once_and_all_others_come_in_order(java: J
                 popped.take(message)
             simple.ack(messages)
     assert (sorted(popped.whole), sorted(popped.damaged)) == (whole, sorted(hit))
+
+
+def test_pops_of_both_kinds_of_consumers_pass_over_damage_in_our_broker(java: JavaPeer, servers: OurServers) -> None:
+    """Our answers name the damaged messages in a field that Java's consumers do not know."""
+    store, topic, hit = servers.work / "damaged", "damaged-pops", [0, 200, 201]
+    ours = servers.serve(store)
+    with Producer("p", ours.namesrv) as producer, Admin(ours.namesrv) as admin:
+        admin.create_topic(topic, queues=1)
+        queue = MessageQueue(topic, "broker-a", 0)
+        sent = [producer.send(Message(topic, body_of(offset)), queue=queue).msg_id for offset in range(COUNT)]
+        places = {m.queue_offset: m.commit_log_offset for m in admin.read(queue)}
+    ours.stop()
+    with min((store / "commitlog").iterdir()).open("r+b") as file:
+        for offset in hit:
+            file.seek(places[offset] + 4)
+            file.write(b"\0" * 4)
+    ours = servers.serve(store)
+    whole = [offset for offset in range(COUNT) if offset not in hit]
+    rows = java.consume(ours.namesrv, topic, group(), len(whole), mode="pop")
+    assert sorted(row["msgId"] for row in rows) == sorted(sent[offset] for offset in whole)
+    popped = Collected()
+    with SimpleConsumer(
+        group(), ours.namesrv, on_damaged=popped.skip, consume_from=ConsumeFromWhere.FIRST_OFFSET
+    ) as simple:
+        simple.subscribe(topic)
+        while not popped.done.is_set():
+            messages = simple.receive(32, timeout=WAIT_SECONDS)
+            assert messages
+            for message in messages:
+                popped.take(message)
+            simple.ack(messages)
+        assert simple.health().damaged == len(hit)
+    assert (sorted(popped.whole), sorted(popped.damaged)) == (whole, hit)
