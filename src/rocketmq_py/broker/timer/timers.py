@@ -321,7 +321,7 @@ class Timers:
         slot, rolls = max(placed.slot, self._read_ms), placed.rolls
         if slot != placed.slot:
             self._late.add(message.head.queue_offset, slot)
-        takes_out = message.get(Property.TIMER_DEL_UNIQKEY) is not None
+        takes_out = _is_recall(message)
         magic = DEFAULT | (ROLL if rolls else 0) | (DELETE if takes_out else 0)
         written = now // self._precision * self._precision
         position = files.write(slot, magic, written, physical, size, string_hash(message.real_topic))
@@ -425,13 +425,13 @@ class Timers:
         message = self._message(unit.physical, unit.size)
         if message is None or self._is_not_delivered_here(message) or self._was_delivered(unit, message):
             return
+        # No checksum covers an entry: what the message itself tells holds.
+        takes_out, rolls = _is_recall(message), message.out_ms > unit.slot
         if self._was_reported_delivered(message):
-            self.metrics.add(message.real_topic, 0 if unit.magic & DELETE else -1, self._clock())
+            self.metrics.add(message.real_topic, 0 if takes_out else -1, self._clock())
             return
-        if message.out_ms > unit.slot and not unit.magic & ROLL:
-            _log.error("dropping the timer log's entry at %d, it belongs to another message", position)
-            return
-        entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, unit.magic, unit.written)
+        magic = unit.magic & ~DELETE | (DELETE if takes_out else 0) | (ROLL if rolls else 0)
+        entry = TimerEntry(0, position, unit.slot, unit.physical, unit.size, magic, unit.written)
         self._schedule(message, entry)
 
     def _was_delivered(self, unit: TimerUnit, message: TimedMessage) -> bool:
@@ -617,3 +617,8 @@ class Timers:
     def unread(self) -> int:
         """The number of messages in the timer topic without an entry; 0 if ``timerWheelEnable`` is off."""
         return self._store.queue_range(TIMER_TOPIC, QUEUE)[1] - self._queue_offset if self._files is not None else 0
+
+
+def _is_recall(message: TimedMessage) -> bool:
+    """True if a message cancels another one."""
+    return message.get(Property.TIMER_DEL_UNIQKEY) is not None

@@ -7,7 +7,9 @@ from struct import pack
 
 import pytest
 
+from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import InProcess, broker
@@ -78,3 +80,50 @@ def test_an_undamaged_log_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     with broker(tmp_path, store=settings, now=now) as running:
         assert len(delivered(running)) == COUNT
     assert "is written again" not in caplog.text
+
+
+def flip_magic(root: Path, number: int, bit: int, before: int) -> None:
+    """Flip a bit of the flags of an entry in the timer log."""
+    content = bytearray((root / LOG).read_bytes())
+    at = number * UNIT_SIZE + 15
+    assert content[at] == before
+    content[at] ^= bit
+    (root / LOG).write_bytes(content)
+
+
+@pytest.mark.parametrize("bit", [ROLL, DELETE, 8])
+def test_a_message_whose_entry_has_wrong_flags_is_delivered(tmp_path: Path, bit: int) -> None:
+    with broker(tmp_path) as running:
+        fill(running)
+        now = running.now
+    flip_magic(tmp_path, 2, bit, DEFAULT)
+    with broker(tmp_path, now=now) as running:
+        assert delivered(running) == [b"%d" % i for i in range(COUNT)]
+
+
+def test_a_distant_message_whose_entry_has_lost_its_flag_goes_round_the_wheel(tmp_path: Path) -> None:
+    settings = {"timer_roll_window_slot": 40}
+    with broker(tmp_path, store=settings) as running:
+        header = send("t", properties={"TIMER_DELAY_SEC": "55"})
+        assert running.connect().ask(Code.SEND_MESSAGE_V2, header, b"x").code == 0
+        running.turn()
+        now = running.now
+    flip_magic(tmp_path, 0, ROLL, DEFAULT | ROLL)
+    with broker(tmp_path, store=settings, now=now) as running:
+        running.turn(50_000)
+        assert running.services.store.queue_range("t", 0)[1] == 0
+        assert delivered(running) == [b"x"]
+
+
+def test_a_recall_whose_entry_has_lost_its_flag_cancels_the_message(tmp_path: Path) -> None:
+    settings = {"recall_message_enable": True}
+    with broker(tmp_path, **settings) as running:
+        client = running.connect()
+        header = send("t", properties={"TIMER_DELAY_SEC": "30", "UNIQ_KEY": "U"})
+        handle = client.ask(Code.SEND_MESSAGE_V2, header, b"x").ext["recallHandle"]
+        assert client.ask(Code.RECALL_MESSAGE, RecallMessage(topic="t", recall_handle=handle)).code == 0
+        fill(running)
+        now = running.now
+    flip_magic(tmp_path, 1, DELETE, DEFAULT | DELETE)
+    with broker(tmp_path, now=now, **settings) as running:
+        assert delivered(running) == [b"%d" % i for i in range(COUNT)]
