@@ -303,3 +303,13 @@ def test_the_address_of_stored_messages(tmp_path: Path, ip: str, address: str) -
         sent = running.connect().ask(Code.SEND_MESSAGE_V2, send(), b"body")
         host = {"10.0.0.5": "0A000005", "::1": "0" * 31 + "1"}[ip]
         assert sent.ext["msgId"].startswith(f"{host}{10911:08X}")
+
+
+def test_a_broker_that_stops_writes_every_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = InProcess(tmp_path, store=WITHOUT_TIMERS, fs=MemoryFileSystem())
+    services, written = running.services, list[str]()
+    tables = ("offsets", "filters", "pop", "delay", "topics", "groups")
+    for name in tables:
+        monkeypatch.setattr(getattr(services, name), "persist", lambda name=name: written.append(name))
+    services.close()
+    assert sorted(written) == sorted(tables)

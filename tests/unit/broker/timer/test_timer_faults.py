@@ -7,13 +7,15 @@ from struct import pack
 
 import pytest
 
+from rocketmq_py.broker.timer.timer_faults import _entry_fault
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import RecallMessage
-from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE
+from rocketmq_py.store.timer.timer_wheel import UNIT_SIZE, TimerCheckpoint, TimerUnit
 from rocketmq_py.wire.record import decode_record
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import send
+from tests.unit.store.memoryfs import MemoryFileSystem
 
 COUNT = 6
 SIZE = 1 << 16
@@ -127,3 +129,21 @@ def test_a_recall_whose_entry_has_lost_its_flag_cancels_the_message(tmp_path: Pa
     flip_magic(tmp_path, 1, DELETE, DEFAULT | DELETE)
     with broker(tmp_path, now=now, **settings) as running:
         assert delivered(running) == [b"%d" % i for i in range(COUNT)]
+
+
+def entry(previous: int, slot: int) -> TimerUnit:
+    return TimerUnit(previous, 0, slot, 0, physical=7, size=100, topic_hash=0)
+
+
+@pytest.mark.parametrize(
+    ("previous", "is_fault"),
+    [(-1, False), (0, True), (52, False), (104, True), (156, True), (208, True), (39, False)],
+    ids=["first", "of another slot", "of its slot", "no entry", "itself", "later", "before those looked at"],
+)
+def test_an_entry_follows_an_earlier_one_of_its_slot(previous: int, is_fault: bool) -> None:
+    start = 0 if previous >= 0 and previous != 39 else 52
+    units = {0: entry(-1, 2_000), 52: entry(-1, 1_000), 156: entry(previous, 1_000), 208: entry(156, 1_000)}
+    seen = {position: unit for position, unit in units.items() if position >= start}
+    fault = _entry_fault(seen, TimerCheckpoint(MemoryFileSystem(), Path("/timercheck")), lambda _: True)
+    assert (fault == "the entry at 156 of its log follows none of its slot") is is_fault
+    assert (fault is None) is not is_fault

@@ -4,9 +4,11 @@ import asyncio
 import json
 import logging
 from time import time
+from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.push import listener_watch
 from rocketmq_py.client.consumer.push.consumer import PushConsumer
 from rocketmq_py.client.hooks.filter_hooks import FilterMessageHook
@@ -435,3 +437,15 @@ async def test_a_start_that_is_collected_undoes_nothing(broker):
     with pytest.raises(RuntimeError, match="already awaited"):
         await starting
     assert not broker.asked(Code.UNREGISTER_CLIENT)
+
+
+async def test_its_stacks_are_those_of_threads_and_of_the_tasks_of_its_listeners():
+    member = PushConsumer("g", instance=ClientInstance("ns:9876"))
+    assert "MainThread" in member.stacks()
+    assert "of a listener" not in member.stacks()
+    task = asyncio.create_task(asyncio.sleep(3600), name="of a listener")
+    await asyncio.sleep(0)
+    member._runtime = SimpleNamespace(dispatcher=SimpleNamespace(tasks=lambda: [task]))
+    assert "of a listener" in member.stacks()
+    member._runtime = None
+    task.cancel()
