@@ -184,7 +184,9 @@ class Dispatcher:
         left = iter(frames)
         for frame in left:
             if type(frame) is not Frame:
-                answers += self._handle_run(peer, cast("SendRun", frame))  # one read has only some hundreds of sends
+                answers += self._handle_run(peer, cast("SendRun", frame))
+                if monotonic() > end:  # first sends to many queues take some 0.1 ms each
+                    break
                 continue
             try:
                 if authorizes or peer.calls:
@@ -223,23 +225,34 @@ class Dispatcher:
             self._codes = []
 
     def _handle_run(self, peer: Peer, run: SendRun) -> list[_Answer]:
-        """Handle a run of sends: those that the route's run handler takes together, the others one by one."""
+        """Handle a run of sends: those that the route's run handler takes together, the others one by one.
+
+        The run handler looks at all kinds of sends of the run, up to 64. After it has taken none, it is asked again
+        after one send, then after two, four and so on: otherwise first sends to many queues would look 64 times at 64.
+        """
         answers: list[_Answer] = []
         route = self._routes.get(RequestCode.SEND_MESSAGE_V2)
         handle = route.run if route is not None else None
         if handle is not None and self._authorize_run is not None:
             run = self._authorize_run(peer, run)
-        begin, end = 0, len(run)
+        begin, end, alone = 0, len(run), 1
         while begin < end:
             found = handle(peer, run, begin) if handle is not None else None
             if found is not None:
                 if self.latency is not None:
                     self._codes += [_PLAIN_SEND] * (found.stop - begin)
                 answers.append(found)
-                begin = found.stop
+                begin, alone = found.stop, 1
                 continue
-            frame = Frame(*run.frame(begin))
-            begin += 1
+            stop = min(begin + alone, end)
+            answers += self._handle_singly(peer, run, range(begin, stop))
+            begin, alone = stop, 2 * alone
+        return answers
+
+    def _handle_singly(self, peer: Peer, run: SendRun, numbers: range) -> list[_Answer]:
+        answers: list[_Answer] = []
+        for number in numbers:
+            frame = Frame(*run.frame(number))
             request: Request | Command
             if self._authorize is not None:
                 request, reply = self._admit(peer, decode_command(frame))

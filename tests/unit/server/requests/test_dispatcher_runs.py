@@ -89,6 +89,37 @@ def test_sends_are_answered_in_order_together_or_one_by_one():
     assert commits == [10]
 
 
+def test_a_run_of_which_nothing_is_taken_is_offered_less_and_less_often():
+    """Each offer looks at the kinds of all sends, so first sends to 64 queues would look at 64 times 64."""
+    handlers = Handlers()
+    dispatcher = Dispatcher(Router(handlers))
+    answers = serve(dispatcher, run_of(*range(20), together={7: 3, 11: 1}))
+    taken = {7, 8, 9, 11}
+    assert answers == [(number, 10 if number in taken else 11) for number in range(20)]
+    offered = [begin for who, begin in handlers.calls if who != "single"]
+    assert offered == [0, 1, 3, 7, 10, 11, 12, 13, 15, 19], "from the beginning after some were taken"
+
+
+def test_runs_of_one_read_share_its_time(monkeypatch):
+    now = [0.0]
+
+    class Slow(Handlers):
+        @handles(Code.SEND_MESSAGE_V2, lane="send")
+        def send(self, peer, request, body):
+            now[0] += module.SLICE_SECONDS / 4
+            return super().send(peer, request, body)
+
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    dispatcher = Dispatcher(Router(Slow()))
+    runs = [run_of(1, 2), run_of(3, 4), run_of(5, 6), run_of(7)]
+    served = dispatcher.serve(PEER, runs)
+    assert len(FrameDecoder().feed(b"".join(served.output))) == 6
+    assert served.rest == runs[3:]
+    served = dispatcher.serve(PEER, served.rest)
+    assert len(FrameDecoder().feed(b"".join(served.output))) == 1
+    assert served.rest == []
+
+
 def test_every_send_of_a_run_that_is_not_stored_is_answered_with_the_error():
     def settle():
         raise StoreNotWritable("the disk is full")
