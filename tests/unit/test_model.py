@@ -9,7 +9,9 @@ import pytest
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.model import (
     Message,
+    MessageExt,
     MessageQueue,
+    RecordHead,
     SendResult,
     SendStatus,
     TransactionSendResult,
@@ -56,3 +58,9 @@ def test_the_longest_priority_is_javas_largest_int() -> None:
 def test_a_transaction_has_its_own_id_or_that_of_its_message(transaction_id: str | None, expected: str) -> None:
     half = SendResult(SendStatus.SEND_OK, "M1", MessageQueue("t", "b", 0), 0, "O1", transaction_id)
     assert TransactionSendResult(half, TransactionState.COMMIT).transaction_id == expected
+
+
+@pytest.mark.parametrize(("raw", "level"), [(b"", 0), (b"DELAY\x013\x02", 3)])
+def test_a_message_has_a_delay_level_or_none(raw: bytes, level: int) -> None:
+    head = RecordHead(0, 0, 0, 0, 0, 0, 0, 0, 1, bytes(8), 2, bytes(8), 0, 0, 0)
+    assert MessageExt(head, "t", b"x", raw).delay_level == level

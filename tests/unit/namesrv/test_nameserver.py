@@ -271,3 +271,20 @@ def test_a_damaged_file_is_refused(tmp_path):
 
 def test_the_clock_counts_milliseconds_since_the_epoch():
     assert nameserver.wall_clock() // 10**12 in (1, 2)
+
+
+def test_monitoring_hears_that_it_stops_before_its_listener_does():
+    async def main():
+        server = make()
+        await server.start()
+        told = server._server.states
+        told.clear()
+
+        async def stop():
+            told.append("monitoring stopped")
+
+        server._monitor = SimpleNamespace(draining=lambda: told.append("draining"), stop=stop)
+        await server.stop()
+        assert told == ["draining", "stopped", "monitoring stopped"]
+
+    asyncio.run(main())

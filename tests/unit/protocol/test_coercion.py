@@ -118,3 +118,14 @@ def test_numbers_and_booleans_are_read_in_the_forms_of_java() -> None:
     header = PullMessage.from_ext(ext)
     assert (header.queue_offset, header.max_msg_nums, header.sys_flag) == (5, 32, 10)
     assert (header.max_msg_bytes, header.bulk) == (None, True)
+
+
+@pytest.mark.parametrize(("text", "kind"), [("0", "SINGLE_TAG"), ("1", "MULTI_TAG"), ('"1"', "MULTI_TAG")])
+def test_an_enum_may_be_given_by_its_ordinal(text: str, kind: str) -> None:
+    assert TopicConfig.decode(b'{"topicName":"t","topicFilterType":%s}' % text.encode()).topic_filter_type == kind
+
+
+@pytest.mark.parametrize("text", ["2", "-1", "true", "false"])
+def test_another_ordinal_is_refused(text: str) -> None:
+    with pytest.raises(BadHeader, match="one of SINGLE_TAG, MULTI_TAG, or 0 to 1,"):
+        TopicConfig.decode(b'{"topicName":"t","topicFilterType":%s}' % text.encode())

@@ -70,3 +70,10 @@ def test_a_malformed_body_is_refused():
 )
 def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
     assert defaults(cls) == expected
+
+
+@pytest.mark.parametrize(
+    ("end", "committed", "lag"), [(10, 4, 6), (10, 10, 0), (10, 11, 0), (10, 20, 0), (10, -1, 10), (0, 0, 0)]
+)
+def test_the_lag_of_a_group_is_what_its_queue_has_after_its_offset(end: int, committed: int, lag: int) -> None:
+    assert OffsetWrapper(broker_offset=end, consumer_offset=committed).lag == lag

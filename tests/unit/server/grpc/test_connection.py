@@ -350,6 +350,28 @@ def test_what_a_client_does_not_complete_or_take_is_counted(site):
     assert site.transport.done == ["abort"]
 
 
+def test_half_a_frame_is_counted(site):
+    whole = call(1, b"/keep")
+    site.connection.data_received(whole[:-1])
+    assert site.connection.buffered == len(message(1, b"x")) - 1
+    site.connection.data_received(whole[-1:])
+    assert site.connection.buffered == 0
+
+
+def test_the_limit_of_all_connections_is_looked_at_from_a_mib_on(site):
+    site.owner.max_frame = 1 << 24
+    site.owner.write_limit = 1 << 30
+    grown = []
+    site.owner.buffers.grown = grown.append
+    site.connection.data_received(begin(1, b"/keep"))
+    piece, step = framed(b"x" * 4_000_000), 1 << 14
+    for at in range(0, 1 << 20, step):
+        site.connection.data_received(frames.frame(frames.DATA, 0, 1, piece[at : at + step]))
+    assert (site.connection.buffered, grown) == (1 << 20, [])
+    site.connection.data_received(frames.frame(frames.DATA, 0, 1, piece[:1]))
+    assert grown == [site.connection]
+
+
 def test_incomplete_messages_over_the_limit_end_the_connection(site):
     site.owner.max_frame = 1 << 24
     site.owner.write_limit = 1 << 20

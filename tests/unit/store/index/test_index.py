@@ -453,3 +453,17 @@ def test_other_files_are_ignored(caplog):
     assert index.load(trusted_until=None) == []
     assert (index._files, index.had_files) == ([], False)
     assert caplog.text.count("is not an index file of this configuration, ignored") == 3
+
+
+def test_the_thread_that_loads_slots_knows_new_files_and_ends_with_the_index():
+    memory = MemoryFileSystem()
+    index = MessageIndex(
+        memory, StoreLayout(Path("/store")), StoreConfig(max_hash_slot_num=8, max_index_num=50), Clock()
+    )
+    told = []
+    index._slot_pages = SimpleNamespace(trust=told.append, close=lambda: told.append("end"))
+    file = index._current()
+    assert told == [file]
+    assert index._current() is file
+    index.close()
+    assert told == [file, "end"]
