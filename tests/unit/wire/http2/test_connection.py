@@ -237,6 +237,20 @@ def test_a_client_gets_room_again_for_what_it_has_sent() -> None:
         total += 16_384
     updates = [(stream, payload) for _, _, stream, payload in split(connection.output)]
     assert (0, total.to_bytes(4, "big")) in updates
+    for _ in range(CONNECTION_WINDOW // 16_384):
+        assert connection.receive(data(1, b"x" * 16_384)) == [Received(1, b"x" * 16_384, False)]
+        total += 16_384
+    given = [int.from_bytes(payload, "big") for _, _, stream, payload in split(connection.output) if not stream]
+    assert len(given) == 1, "room for half of the window is given at once"
+    assert total - given[0] <= CONNECTION_WINDOW
+
+
+@pytest.mark.parametrize("more", [data(1, b"x"), data(1, b"", END), opened(1, END_HEADERS | END)])
+def test_nothing_comes_after_trailers(more: bytes) -> None:
+    connection = new_connection()
+    connection.receive(opened(1) + opened(1, END_HEADERS | END))
+    assert connection.receive(more) == [Cancelled(1)]
+    assert split(connection.output) == [(frames.RST_STREAM, 0, 1, ErrorCode.STREAM_CLOSED.to_bytes(4, "big"))]
 
 
 def test_data_beyond_the_window_of_a_stream_end_it_and_beyond_that_of_the_connection_all() -> None:
