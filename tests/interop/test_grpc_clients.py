@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from tests.interop.javapeer import missing
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox
 
-JAVA_VERSION, PYTHON_VERSION = "5.2.0", "5.1.2"
+JAVA_VERSION, PYTHON_VERSION, NODE_VERSION = "5.2.0", "5.1.2", "1.0.8"
 MODES = ["normal", "tag", "sql", "delay", "redelivery", "push", "fifo", "transaction", "dead"]
 TYPES = {"delay": "DELAY", "fifo": "FIFO", "transaction": "TRANSACTION"}
 SETTINGS = {
@@ -70,15 +70,30 @@ def python() -> list[str]:
     return [str(folder / "venv" / "bin" / "python"), str(PROGRAMS / "grpc-python" / "probe.py")]
 
 
-@pytest.fixture(scope="module", params=["java", "python"])
+def node() -> list[str]:
+    package = f"rocketmq-client-nodejs@{NODE_VERSION}"
+    folder = built(None, f"grpc-node-{NODE_VERSION}", lambda folder: run(
+        ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), package]
+    ))  # fmt: skip
+    return ["env", f"NODE_PATH={folder / 'node_modules'}", "node", str(PROGRAMS / "grpc-node" / "probe.js")]
+
+
+CLIENTS: dict[str, tuple[Callable[[], list[str]], Callable[[], str | None]]] = {
+    "java": (java, missing),
+    "python": (python, lambda: None),
+    "node": (node, lambda: None if shutil.which("node") and shutil.which("npm") else "no node, or no npm"),
+}
+"""How the program of a client is made, and why it cannot be made here."""
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
 def client(request: pytest.FixtureRequest) -> list[str]:
     """The command that runs the program of a client."""
-    if request.param == "python":
-        return python()
-    why = missing()
+    make, lacks = CLIENTS[request.param]
+    why = lacks()
     if why is not None:
         pytest.skip(why)
-    return java()
+    return make()
 
 
 def probe(command: list[str], server: OurServer, prefix: str, how: str, work: Path, modes: list[str]) -> None:
