@@ -14,7 +14,7 @@ import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
-from tests.interop.foreign_builds import JVM, PROGRAMS, built, run
+from tests.interop.foreign_builds import JVM, PROGRAMS, built, go_program, run
 from tests.interop.javapeer import missing
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox
@@ -78,10 +78,15 @@ def node() -> list[str]:
     return ["env", f"NODE_PATH={folder / 'node_modules'}", "node", str(PROGRAMS / "grpc-node" / "probe.js")]
 
 
+def go() -> list[str]:
+    return [str(go_program(PROGRAMS / "grpc-go"))]
+
+
 CLIENTS: dict[str, tuple[Callable[[], list[str]], Callable[[], str | None]]] = {
     "java": (java, missing),
     "python": (python, lambda: None),
     "node": (node, lambda: None if shutil.which("node") and shutil.which("npm") else "no node, or no npm"),
+    "go": (go, lambda: None if shutil.which("go") else "no go"),
 }
 """How the program of a client is made, and why it cannot be made here."""
 
@@ -123,11 +128,13 @@ def test_every_mode_of_a_client_works(client: list[str], server: OurServer, pref
     assert dead_letters(server, f"{prefix}-g-dead") == [b"bad"]
 
 
-def test_the_java_client_works_over_tls(server: OurServer, prefix: str, tmp_path: Path) -> None:
-    why = missing()
+@pytest.mark.parametrize("name", ["java", "go"])  # they accept a self-signed certificate
+def test_clients_work_over_tls(name: str, server: OurServer, prefix: str, tmp_path: Path) -> None:
+    make, lacks = CLIENTS[name]
+    why = lacks()
     if why is not None or shutil.which("openssl") is None:
         pytest.skip(why or "no openssl")
-    probe(java(), server, prefix, "tls", tmp_path, ["normal", "push", "transaction"])
+    probe(make(), server, prefix, "tls", tmp_path, ["normal", "push", "transaction"])
 
 
 def test_members_of_both_protocols_share_a_group(
