@@ -97,6 +97,7 @@ class RuntimeInfo:
     def _identity(self) -> dict[str, str]:
         return {
             "brokerActive": "true" if self._role.is_acting or not self._role.is_slave else "false",
+            "brokerVersion": str(VERSION),  # of Java brokers before 5.0; without it rocketmq-exporter shows nothing
             "brokerVersionDesc": version_name(VERSION),
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],

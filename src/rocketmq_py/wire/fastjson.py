@@ -32,6 +32,8 @@ _COMPACT_KEY = re.compile(rb"([{,])(-?\d+):")
 _OBJECT_KEY = re.compile(rb'\{(?:"\w++":(?:"[^"\\]*+"|-?\d++),?)++\}:')
 """A key that is an object of strings and integers, in compact JSON: never in a string, where '{"' is not followed by a
 letter."""
+_QUEUE_KEY = re.compile(rb'\{"brokerName":"[^"\\]*+","queueId":(?:0|[1-9]\d{0,8}+),"topic":"[^"\\]*+"\}:')
+"""The most frequent one, which needs no parser: its members are sorted, and nothing in it is escaped."""
 _CHUNK = 64 * 1024
 _SCALAR = re.compile(r"[^\s,:{}\[\]\"'/]+")
 _MAX_DEPTH = 64
@@ -96,8 +98,13 @@ def _quoted(data: bytes) -> bytes:
     if _PRETTY_KEY.search(data):
         return _PRETTY_KEY.sub(rb'\n\1"\2":', data)
     if b"}:" in data:
+        data = _QUEUE_KEY.sub(_quoted_queue, data)
         data = _OBJECT_KEY.sub(_quoted_object, data)
     return _COMPACT_KEY.sub(rb'\1"\2":', data)
+
+
+def _quoted_queue(found: re.Match[bytes]) -> bytes:
+    return b'"' + found[0][:-1].replace(b'"', b'\\"') + b'":'
 
 
 def _quoted_object(found: re.Match[bytes]) -> bytes:

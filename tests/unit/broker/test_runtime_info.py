@@ -177,3 +177,44 @@ def test_the_average_size_is_that_of_all_messages(running: InProcess, count: int
         running.connect().ask(SEND_V2, send(), bytes(100))
     running.turn(1_000)
     assert float(table(running)["putMessageAverageSize"]) == running.services.store.max_physical_offset / count
+
+
+EXPORTED_NUMBERS = (
+    "msgPutTotalTodayNow", "sendThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueHeadWaitTimeMills",
+    "msgGetTotalTodayNow", "queryThreadPoolQueueSize", "bootTimestamp", "msgPutTotalYesterdayMorning",
+    "msgGetTotalYesterdayMorning", "pullThreadPoolQueueSize", "commitLogMinOffset",
+    "pullThreadPoolQueueHeadWaitTimeMills", "dispatchMaxBuffer", "brokerVersion", "pageCacheLockTimeMills",
+    "commitLogMaxOffset", "getMessageEntireTimeMax", "msgPutTotalTodayMorning", "putMessageTimesTotal",
+    "msgGetTotalTodayMorning", "sendThreadPoolQueueSize", "startAcceptSendRequestTimeStamp",
+    "putMessageEntireTimeMax", "earliestMessageTimeStamp", "remainTransientStoreBufferNumbs",
+    "queryThreadPoolQueueCapacity", "dispatchBehindBytes", "putMessageSizeTotal", "sendThreadPoolQueueCapacity",
+    "pullThreadPoolQueueCapacity",
+)  # fmt: skip
+"""What Apache's rocketmq-exporter reads as integers; it shows nothing of a broker that lacks one."""
+
+
+def test_the_legacy_exporter_finds_everything_that_it_reads(running: InProcess) -> None:
+    running.connect().ask(SEND_V2, send(properties={"DELAY": "1"}), b"delayed")
+    running.turn(1_000)
+    found = table(running)
+    assert all(-(2**63) <= int(found[name]) < 2**63 for name in EXPORTED_NUMBERS)
+    for name in (
+        "consumeQueueDiskRatio",
+        "commitLogDiskRatio",
+        "putMessageAverageSize",
+        "putLatency99",
+        "putLatency999",
+    ):
+        float(found[name])
+    float(found["remainHowManyDataToFlush"].split(" ")[0])
+    for name in ("putTps", "getMissTps", "getTransferredTps", "getTotalTps", "getFoundTps"):
+        assert len([float(part) for part in found[name].split(" ")]) == 3
+    words = found["commitLogDirCapacity"].split(" ")
+    for number, unit in ((words[2], words[3]), (words[6], words[7])):
+        assert float(number) >= 0
+        assert unit[:-1] in ("B", "KiB", "MiB", "GiB", "TiB")
+    for name, value in found.items():
+        if name.startswith("scheduleMessageOffset"):
+            int(value.split(",")[0]), int(value.split(",")[1])
+    assert found["putMessageDistributeTime"] == "null"
+    assert {"runtime", "brokerVersionDesc"} <= found.keys()

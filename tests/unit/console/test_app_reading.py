@@ -163,6 +163,54 @@ def test_pages_show_fifty_rows_unless_told_otherwise() -> None:
     browse(admin, work)
 
 
+class Counted(ConsoleAdmin):
+    """A cluster of 1,000 topics of 8 queues, 500 groups and 10,000 dead letters, which counts what is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: dict[str, int] = {}
+        for number in range(1_000):
+            self.add_topic(f"t{number:03}", 8)
+        for number in range(500):
+            self.add_group(f"g{number:03}")
+            for queue in range(8):
+                self.commit(f"g{number:03}", MessageQueue(f"t{number:03}", "broker-a", queue), 0, number)
+        for number in range(1_000):
+            for queue in range(8):
+                self.commit("g000", MessageQueue(f"t{number:03}", "broker-a", queue), 0, number)
+        self.add_topic("%DLQ%g001", 1)
+        self.add_messages(*(message(topic="%DLQ%g001", offset=number) for number in range(10_000)))
+
+    def _check(self, name: str) -> None:
+        self.asked[name] = self.asked.get(name, 0) + 1
+        super()._check(name)
+
+
+def test_pages_of_a_large_cluster_have_bounded_rows_and_ask_a_bounded_number_of_times() -> None:
+    admin = Counted()
+
+    async def work(browser: Browser, console: Console) -> None:
+        for path, rows, asked in (
+            ("/topics", 51, 52), ("/topics?page=20", 51, 50), ("/topics?size=200", 201, 200), ("/topics/t001", 11, 8),
+            ("/groups", 51, 54), ("/groups?sort=lag", 51, 50), ("/groups?size=200", 201, 200),
+            ("/groups/g001", 13, 8), ("/groups/g000", 516, 64), ("/groups/g000?page=32", 324, 62),
+            ("/groups/g001/dead", 51, 16), ("/groups/g001/dead?size=200", 201, 22),
+        ):  # fmt: skip
+            admin.asked.clear()
+            page = await browser.get(path)
+            assert page.status_code == 200, path
+            assert page.text.count("<tr") <= rows, path
+            assert sum(admin.asked.values()) <= asked, (path, admin.asked)
+        data = (await browser.get("/groups/g000", headers=JSON)).json()
+        assert (len(data["topics"]), data["topicsLeftOut"], data["topics"][0]["lag"]) == (256, 744, 8 * 999)
+        assert data["lag"] == 8 * sum(range(1_000))
+        assert (len(data["queues"]), data["pages"]["total"]) == (256, 8_000)
+        last = (await browser.get("/groups/g000?page=32", headers=JSON)).json()["queues"][-1]
+        assert (last["topic"], last["queue"], last["minOffset"]) == ("t999", 7, 0), "its own topics are asked about"
+
+    browse(admin, work)
+
+
 # -- messages
 
 

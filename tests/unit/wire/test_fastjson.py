@@ -342,3 +342,20 @@ def test_a_key_of_a_key_is_a_text() -> None:
 
 def test_bytes_that_are_not_text_are_replaced_in_the_dialect() -> None:
     assert fastjson.loads(b"{a:'\xff'}") == {"a": "\ufffd"}
+
+
+@pytest.mark.parametrize("key", [
+    '{"brokerName":"broker-a","queueId":0,"topic":"t"}', '{"brokerName":"ü","queueId":123456789,"topic":"%DLQ%g"}',
+    '{"brokerName":"","queueId":7,"topic":""}', '{"brokerName":"b","queueId":-1,"topic":"t"}',
+    '{"brokerName":"b","queueId":1234567890123,"topic":"t"}', '{"brokerName":"a\\"b","queueId":1,"topic":"t"}',
+    '{"topic":"t","queueId":1,"brokerName":"b"}', '{"brokerName":"b","queueId":1,"topic":"t","more":1}',
+])  # fmt: skip
+def test_queues_as_keys_are_read_as_by_the_reader_of_the_dialect(key: str) -> None:
+    text = '{"a":{' + key + ':{"0":1},{"brokerName":"z","queueId":9,"topic":"z"}:{"0":2}}}'
+    assert fastjson.loads(text) == fastjson._Reader(text).document()
+
+
+def test_queues_as_keys_are_quoted_without_a_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastjson, "_quoted_object", lambda found: pytest.fail("a key was parsed"))
+    key = '{"brokerName":"broker-a","queueId":3,"topic":"t"}'
+    assert fastjson.loads("{" + key + ":1}") == {key: 1}

@@ -22,6 +22,8 @@ MOST_ON_PAGE = 200
 QUEUES_ON_PAGE = 256
 MOST_MEMBERS = 32
 """Number of members that one page asks about their queues."""
+TOPICS_ON_PAGE = 256
+"""Number of topics that one page lists: those with the largest lags."""
 MOST_TOPICS = 20
 """Number of topics whose times and retained offsets one page asks for."""
 
@@ -81,22 +83,24 @@ async def group(console: Console, request: Request) -> Page:
         return await or_unknown(admin.running_info(name, client_id))
 
     infos = dict(zip(asked, await each(asked, running), strict=True))
-    topics = sorted({queue.topic for queue in progress})[:MOST_TOPICS]
+    shown, pages = paged(sorted(progress), number(request, "page", 1, least=1), QUEUES_ON_PAGE)
+    topics = sorted({queue.topic for queue in shown})[:MOST_TOPICS]
     extents = await each(topics, lambda topic: or_unknown(admin.topic_stats(topic)))
     times = await each(topics, lambda topic: or_unknown(admin.consume_times(name, topic)))
     rows = view.queue_rows(
-        progress,
+        {queue: progress[queue] for queue in shown},
         {queue: extent for one in extents for queue, extent in (one or {}).items()},
         {queue: time for one in times for queue, time in (one or {}).items()},
         infos,
     )
-    shown, pages = paged(rows, number(request, "page", 1, least=1), QUEUES_ON_PAGE)
+    sums, left_out = view.largest(view.topic_rows(progress), TOPICS_ON_PAGE)
     data = {
         "group": name,
-        "lag": sum(row["lag"] for row in rows) if rows else None,
+        "lag": view.lag_of(progress),
         "model": connected.message_model if connected is not None else None,
-        "topics": view.topic_rows(rows),
-        "queues": list(shown),
+        "topics": sums,
+        "topicsLeftOut": left_out,
+        "queues": rows,
         "pages": pages,
         "members": view.member_rows(connected, infos),
         "notAsked": len(members) - len(asked),

@@ -28,13 +28,18 @@ def group_row(group: str, progress: Progress | None, *, members: int | None, dea
     known = progress or {}
     return {
         "group": group,
-        "lag": sum(state.lag for state in known.values()) if known else None,
+        "lag": lag_of(known),
         "topics": len({queue.topic for queue in known}) if progress is not None else None,
         "queues": len(known) if progress is not None else None,
         "members": members,
         "lastConsumed": max((state.last_timestamp for state in known.values()), default=0) or None,
         "deadLetters": dead_letters,
     }
+
+
+def lag_of(progress: Progress) -> int | None:
+    """Return the lag of a group; None for one without offsets, whose lag nobody knows."""
+    return sum(state.lag for state in progress.values()) if progress else None
 
 
 def by_lag(row: Mapping[str, Any]) -> tuple[int, str]:
@@ -99,15 +104,22 @@ def owners_of(
     return found
 
 
-def topic_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each topic with the sums of its queue rows."""
+def topic_rows(progress: Progress) -> list[dict[str, Any]]:
+    """Return a row for each topic with the sums of its queues, by name."""
     found: dict[str, dict[str, Any]] = {}
-    for row in rows:
-        sums = found.setdefault(row["topic"], {"topic": row["topic"], "queues": 0, "lag": 0, "lastConsumed": None})
+    for queue, state in progress.items():
+        sums = found.setdefault(queue.topic, {"topic": queue.topic, "queues": 0, "lag": 0, "lastConsumed": None})
         sums["queues"] += 1
-        sums["lag"] += row["lag"]
-        sums["lastConsumed"] = max(sums["lastConsumed"] or 0, row["lastConsumed"] or 0) or None
-    return list(found.values())
+        sums["lag"] += state.lag
+        sums["lastConsumed"] = max(sums["lastConsumed"] or 0, state.last_timestamp) or None
+    return [found[topic] for topic in sorted(found)]
+
+
+def largest(rows: list[dict[str, Any]], most: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the rows with the largest lags, and the number of the others; as many as may be shown stay as they are."""
+    if len(rows) <= most:
+        return rows, 0
+    return sorted(rows, key=lambda row: -row["lag"])[:most], len(rows) - most
 
 
 def member_rows(

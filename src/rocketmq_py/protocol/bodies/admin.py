@@ -59,8 +59,19 @@ class _Tables(Body, kw_only=True):
         """Decode like :meth:`Body.decode`; an empty body, which some brokers send, is an empty table."""
         return cls.decode(data) if data else cls()
 
-    def _by_queue(self, kind: type[V]) -> dict[MessageQueue, V]:
-        return {queue_of_key(key): _convert(value, kind) for key, value in self.offset_table.items()}
+    def _by_queue(self, kind: type[V], known: dict[str, MessageQueue] | None = None) -> dict[MessageQueue, V]:
+        """Return the table by queue.
+
+        :param known: queues by key, which were parsed before; gets those of this table.
+        """
+        known = {} if known is None else known
+        found: dict[MessageQueue, V] = {}
+        for key, value in self.offset_table.items():
+            queue = known.get(key)
+            if queue is None:
+                queue = known[key] = queue_of_key(key)
+            found[queue] = _convert(value, kind)
+        return found
 
 
 class TopicStatsTable(_Tables, kw_only=True):
@@ -78,9 +89,12 @@ class ConsumeStatsTable(_Tables, kw_only=True):
 
     consume_tps: float = 0.0
 
-    def queues(self) -> dict[MessageQueue, OffsetWrapper]:
-        """Return the group's progress in each queue."""
-        return self._by_queue(OffsetWrapper)
+    def queues(self, known: dict[str, MessageQueue] | None = None) -> dict[MessageQueue, OffsetWrapper]:
+        """Return the group's progress in each queue.
+
+        :param known: queues by key, which were parsed before; gets those of this table.
+        """
+        return self._by_queue(OffsetWrapper, known)
 
 
 class ResetOffsetTable(_Tables, kw_only=True):

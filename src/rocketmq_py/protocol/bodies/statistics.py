@@ -70,11 +70,12 @@ class BrokerProgress(Body, kw_only=True):
     def groups(self) -> dict[str, dict[MessageQueue, OffsetWrapper]]:
         """Return the progress by group, then by queue."""
         found: dict[str, dict[MessageQueue, OffsetWrapper]] = {}
+        known: dict[str, MessageQueue] = {}  # most queues are those of many groups
         for element in self.consume_stats_list:
             for group, tables in element.items():
                 queues = found.setdefault(group, {})
                 for table in tables:
-                    queues.update(table.queues())
+                    queues.update(table.queues(known))
         return found
 
 

@@ -1,6 +1,6 @@
 """Rows of groups: what is summed, what is unknown, in which order."""
 
-from rocketmq_py.console.views.groups import by_lag, group_row, member_rows, owners_of, queue_rows, topic_rows
+from rocketmq_py.console.views.groups import by_lag, group_row, largest, member_rows, owners_of, queue_rows, topic_rows
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import OffsetWrapper, TopicOffset
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
@@ -54,14 +54,20 @@ def test_a_queue_is_owned_by_who_holds_it():
 
 
 def test_topics_have_the_sums_of_their_queues():
-    rows = [
-        {"topic": "t", "lag": 2, "lastConsumed": None}, {"topic": "t", "lag": 3, "lastConsumed": 7},
-        {"topic": "u", "lag": 0, "lastConsumed": None}, {"topic": "t", "lag": 1, "lastConsumed": 4},
-    ]  # fmt: skip
-    assert topic_rows(rows) == [
+    queues = {
+        B: progress(4, 4), A: progress(0, 2), MessageQueue("t", "b", 1): progress(1, 4, 7),
+        MessageQueue("t", "c", 0): progress(3, 4, 4),
+    }  # fmt: skip
+    assert topic_rows(queues) == [
         {"topic": "t", "queues": 3, "lag": 6, "lastConsumed": 7},
         {"topic": "u", "queues": 1, "lag": 0, "lastConsumed": None},
     ]  # fmt: skip
+
+
+def test_the_rows_with_the_largest_lags_are_kept():
+    rows = [{"lag": lag} for lag in (1, 7, 3)]
+    assert largest(rows, 3) == (rows, 0)
+    assert largest(rows, 2) == ([{"lag": 7}, {"lag": 3}], 1)
 
 
 def test_nobody_is_connected():
