@@ -223,9 +223,10 @@ class ConfigHandlers:
         self._settings = settings
 
     @handles(RequestCode.PUT_KV_CONFIG)
-    def put(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def put(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: PutKvConfig = request.header
         self._kv.put(header.namespace, header.key, header.value)
+        await self._kv.save()
         return Reply()
 
     @handles(RequestCode.GET_KV_CONFIG)
@@ -238,9 +239,10 @@ class ConfigHandlers:
         return Reply(header=KvValueResponse(value=value))
 
     @handles(RequestCode.DELETE_KV_CONFIG)
-    def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
+    async def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:
         header: KvConfigKey = request.header
         self._kv.delete(header.namespace, header.key)
+        await self._kv.save()
         return Reply()
 
     @handles(RequestCode.GET_KVLIST_BY_NAMESPACE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ class _File(Body, kw_only=True):
 class KvConfig:
     """The key-value table: text values by namespace and key.
 
-    :param path: the file, written at every change; None keeps the table in memory only.
+    :param path: the file, written by :meth:`save`; None keeps the table in memory only.
     :param fs: the file system; the operating system's by default.
     :raises ConfigError: the file exists but cannot be decoded.
     """
@@ -32,6 +33,9 @@ class KvConfig:
         self._path = path
         self._fs = fs or OsFileSystem()
         self._table = self._load()
+        self._is_changed = False
+        self._one_by_one = asyncio.Lock()
+        """Serializes writes of the file; those that waited for one are written together."""
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, {}).get(key)
@@ -42,20 +46,31 @@ class KvConfig:
         return None if table is None else KvTable(table=table)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Set a value.
-
-        :raises OSError: the file could not be written; the value is set in memory nevertheless.
-        """
+        """Set a value."""
         self._table.setdefault(namespace, {})[key] = value
-        self._save()
+        self._is_changed = True
 
     def delete(self, namespace: str, key: str) -> None:
-        """Remove a value, if there is one.
-
-        :raises OSError: the file could not be written; the value is removed from memory nevertheless.
-        """
+        """Remove a value, if there is one."""
         self._table.get(namespace, {}).pop(key, None)
-        self._save()
+        self._is_changed = True
+
+    async def save(self) -> None:
+        """Write all changes to the file, in a thread: a slow disk delays nobody's routes.
+
+        :raises OSError: the file could not be written; the changes are in memory nevertheless.
+        """
+        if self._path is None:
+            return
+        async with self._one_by_one:
+            if self._is_changed:
+                self._is_changed = False
+                content = msgspec.json.encode({"configTable": self._table})
+                try:
+                    await asyncio.to_thread(self._write, self._path, content)
+                except OSError:
+                    self._is_changed = True
+                    raise
 
     def _load(self) -> dict[str, dict[str, str]]:
         data = self._fs.read(self._path) if self._path else None
@@ -66,10 +81,8 @@ class KvConfig:
         except BadHeader as e:
             raise ConfigError(f"{self._path} cannot be understood: {e}; mend it or move it away") from e
 
-    def _save(self) -> None:
-        if self._path is None:
-            return
-        previous = self._fs.read(self._path)
+    def _write(self, path: Path, content: bytes) -> None:
+        previous = self._fs.read(path)
         if previous:
-            self._fs.write(self._path.with_name(self._path.name + ".bak"), previous)
-        self._fs.write(self._path, msgspec.json.encode({"configTable": self._table}))
+            self._fs.write(path.with_name(path.name + ".bak"), previous)
+        self._fs.write(path, content)

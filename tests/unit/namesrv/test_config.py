@@ -1,6 +1,8 @@
 """Settings and the key-value table: text forms, files, protected settings."""
 
+import asyncio
 import json
+import threading
 
 import pytest
 
@@ -10,6 +12,7 @@ from rocketmq_py.namesrv.config import read_lines
 from rocketmq_py.namesrv.java_keys import JAVA_DEFAULTS
 from rocketmq_py.namesrv.kv_config import KvConfig
 from rocketmq_py.namesrv.settings import NamesrvSettings
+from rocketmq_py.store.fs.os_files import OsFileSystem
 
 
 def test_settings_have_java_s_keys_and_read_back():
@@ -70,14 +73,72 @@ def test_values_are_kept_by_namespace():
 def test_the_key_value_file_equals_that_of_java_and_is_reloaded(tmp_path):
     path = tmp_path / "namesrv" / "kvConfig.json"
     kv = KvConfig(path)
-    kv.put("ORDER_TOPIC_CONFIG", "T", "broker-a:4")
-    kv.put("ORDER_TOPIC_CONFIG", "U", "broker-a:8")
+    for topic, value in (("T", "broker-a:4"), ("U", "broker-a:8")):
+        kv.put("ORDER_TOPIC_CONFIG", topic, value)
+        asyncio.run(kv.save())
     assert json.loads(path.read_text()) == {
         "configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4", "U": "broker-a:8"}}
     }
     assert KvConfig(path).get("ORDER_TOPIC_CONFIG", "U") == "broker-a:8"
     backup = json.loads(path.with_name("kvConfig.json.bak").read_text())
     assert backup == {"configTable": {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4"}}}
+
+
+class SlowDisk(OsFileSystem):
+    """Its writes wait for the test, or fail."""
+
+    def __init__(self):
+        self.may_write = threading.Event()
+        self.is_writing = threading.Event()
+        self.written = []
+        self.fails = False
+
+    def write(self, path, data):
+        assert threading.current_thread() is not threading.main_thread(), "the event loop waits for the disk"
+        self.is_writing.set()
+        assert self.may_write.wait(60)
+        if self.fails:
+            raise OSError("the disk is full")
+        self.written.append(data)
+        super().write(path, data)
+
+
+async def test_values_are_written_in_a_thread_and_together_with_those_that_waited(tmp_path):
+    disk = SlowDisk()
+    kv = KvConfig(tmp_path / "kv.json", disk)
+    kv.put("N", "a", "1")
+    first = asyncio.create_task(kv.save())
+    assert await asyncio.to_thread(disk.is_writing.wait, 60)
+    kv.put("N", "b", "2")
+    second = asyncio.create_task(kv.save())
+    kv.delete("N", "a")
+    third = asyncio.create_task(kv.save())
+    await asyncio.sleep(0)
+    assert not first.done()
+    disk.may_write.set()
+    await asyncio.gather(first, second, third)
+    assert disk.written == [
+        b'{"configTable":{"N":{"a":"1"}}}', b'{"configTable":{"N":{"a":"1"}}}', b'{"configTable":{"N":{"b":"2"}}}',
+    ], "with the backup of the file before"  # fmt: skip
+    await kv.save()
+    assert len(disk.written) == 3, "nothing changed"
+
+
+async def test_values_that_could_not_be_written_are_written_by_the_next_save(tmp_path):
+    disk = SlowDisk()
+    disk.may_write.set()
+    kv = KvConfig(tmp_path / "kv.json", disk)
+    disk.fails = True
+    kv.put("N", "a", "1")
+    with pytest.raises(OSError, match="the disk is full"):
+        await kv.save()
+    assert kv.get("N", "a") == "1"
+    disk.fails = False
+    await kv.save()
+    assert KvConfig(tmp_path / "kv.json").get("N", "a") == "1"
+    memory = KvConfig()
+    memory.put("N", "a", "1")
+    await memory.save()
 
 
 @pytest.mark.parametrize("content", ["[1", '{"configTable":5}'])
