@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -27,6 +28,8 @@ _audit_log = logging.getLogger("rocketmq_py.console.audit")
 MOST_BODY_BYTES = 512 * 1024
 MOST_QUERY_BYTES = 16 * 1024
 MOST_FIELDS = 4_096
+FORM_SECONDS = 30.0
+"""A form must have arrived within this time."""
 
 COOKIE = "rocketmq_console"
 TOKEN_FIELD = "csrf"  # noqa: S105 - the name of a form field
@@ -196,16 +199,20 @@ def new_cookie() -> str:
 async def read_form(request: Request) -> list[tuple[str, str]]:
     """Return the fields of a form.
 
-    :raises Refused: the body is too long, of another type, or no form.
+    :raises Refused: the body is too long, too slow, of another type, or no form.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
         raise Refused(415, "a change is a form: application/x-www-form-urlencoded")
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_BODY_BYTES:  # a body in chunks has no length to check before
-            raise Refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+    try:
+        async with asyncio.timeout(FORM_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > MOST_BODY_BYTES:  # a body in chunks has no length to check before
+                    raise Refused(413, f"the body is longer than {MOST_BODY_BYTES} bytes")
+    except TimeoutError:
+        raise Refused(408, f"the form did not arrive within {FORM_SECONDS:g} s") from None
     try:
         return parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS)
     except ValueError as e:

@@ -17,6 +17,7 @@ from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.state import Console
+from rocketmq_py.console.timed_http import TimedHttp
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.tls import load_certificate
 from rocketmq_py.wire.signing import Credentials
@@ -74,6 +75,7 @@ async def serve(  # noqa: PLR0913 - options by keyword
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=5, proxy_headers=False, ws="none",
+        http=TimedHttp,
     )  # fmt: skip
     context = https.context() if https is not None else None
     if context is not None:
