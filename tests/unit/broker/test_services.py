@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -307,9 +308,20 @@ def test_the_address_of_stored_messages(tmp_path: Path, ip: str, address: str) -
 
 def test_a_broker_that_stops_writes_every_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = InProcess(tmp_path, store=WITHOUT_TIMERS, fs=MemoryFileSystem())
-    services, written = running.services, list[str]()
+    services, written, closed = running.services, list[str](), list[str]()
     tables = ("offsets", "filters", "pop", "delay", "topics", "groups")
     for name in tables:
         monkeypatch.setattr(getattr(services, name), "persist", lambda name=name: written.append(name))
+    for name in ("transactions", "transaction_check", "timers", "saver", "cold_pulls", "scrubber"):
+        part = getattr(services, name)
+
+        def close(name: str = name, close: Callable[[], object] = part.close) -> None:
+            closed.append(name)
+            close()
+
+        monkeypatch.setattr(part, "close", close)
     services.close()
     assert sorted(written) == sorted(tables)
+    assert list(dict.fromkeys(closed)) == [
+        "transactions", "transaction_check", "timers", "saver", "cold_pulls", "scrubber",
+    ]  # fmt: skip

@@ -223,3 +223,26 @@ def test_permissions_need_a_user(desk: Desk, subject: str) -> None:
     ):
         with pytest.raises(BrokerError, match=f"The subject of {subject} is not exist"):
             desk.ask(method, header, body, 3006)
+
+
+@pytest.mark.parametrize(
+    ("name", "header", "body"),
+    [
+        ("create_user", by(None, "new"), user(**NEW)),
+        ("update_user", by(None, "ann"), user(username="ann", password="b")),
+        ("delete_user", by(None, "ann"), b""),
+        ("put_acl", SubjectHeader(subject="User:ann"), permission("Topic:t")),
+        ("delete_acl", DeleteAcl(subject="User:ann"), b""),
+    ],
+)
+def test_a_change_is_answered_when_it_is_on_disk(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, name: str, header: Any, body: bytes
+) -> None:
+    desk.ask("put_acl", SubjectHeader(subject="User:ann"), permission("Topic:t"), 3006)
+
+    async def saved() -> None:
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(desk.table, "saved", saved)
+    with pytest.raises(OSError, match="the disk is full"):
+        desk.ask(name, header, body, 3006 if name == "put_acl" else 3001)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.broker.pull.pull import Refused
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -277,3 +278,8 @@ def test_a_reset_answers_the_latest_pull_on_hold(running: InProcess, client: Cli
     assert [(answer.code, answer.ext["nextBeginOffset"]) for answer in owner.heard] == [(21, "1")]
     assert [answer.code for answer in former.heard] == [19]
     assert stranger.heard == []
+
+
+def test_a_refusal_says_what_is_forbidden_if_it_is_that() -> None:
+    assert not Refused(1, "it fails").reply.ext
+    assert Refused(16, "it is forbidden", "2").reply.ext == {"forbiddenType": "2"}
