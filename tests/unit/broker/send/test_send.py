@@ -232,3 +232,10 @@ def test_a_number_too_large_for_its_field_stores_nothing(running: InProcess, cli
     assert answer.code == 1
     assert client.ask(Code.SEND_MESSAGE_V2, send(), BODY).ext["queueOffset"] == "0"
     assert stored(running).body == BODY
+
+
+@pytest.mark.parametrize(("size", "code"), [(32_000, 0), (33_000, 13)])
+def test_properties_are_limited_also_where_the_queue_is_known(client: Client, size: int, code: int) -> None:
+    assert client.ask(Code.SEND_MESSAGE_V2, send(), b"x").code == 0
+    answer = client.ask(Code.SEND_MESSAGE_V2, send(properties={"p": "v" * size}), b"x")
+    assert answer.code == code, answer.remark

@@ -44,3 +44,9 @@ def test_the_next_run_begins_where_the_last_one_ended() -> None:
     assert manifest.ends() == {Q[0]: 8, Q[1]: 2}
     assert manifest.rows == 8
     assert Manifest("t").ends() == {}
+
+
+def test_a_range_continues_the_one_before_it_of_its_queue() -> None:
+    pieces = [(0, 0, 5), (1, 4, 6), (1, 6, 8), (1, 8, 9)]
+    ranges = [QueueRange(MessageQueue("t", "a", queue), start, stop) for queue, start, stop in pieces]
+    assert stretches(ranges) == [Stretch("a", 0, 0, 5), Stretch("a", 1, 4, 9)]
