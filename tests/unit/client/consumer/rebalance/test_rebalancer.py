@@ -343,7 +343,7 @@ async def test_a_missing_topic_is_looked_up_after_pauses_that_double():
         began = member.start()
         await member.rebalancer.start()
         await asyncio.sleep(62)
-        assert member.times(ROUTE, began) == [0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 51.0]
+        assert member.times(ROUTE, began) == pytest.approx([0.0, 1.0, 3.0, 7.0, 15.0, 31.0, 51.0], abs=0.4)
 
 
 async def test_a_topic_that_is_missed_later_begins_with_a_short_pause():
@@ -354,7 +354,7 @@ async def test_a_topic_that_is_missed_later_begins_with_a_short_pause():
         member.group.subscribe("V", "*")
         member.rebalancer.trigger()
         await asyncio.sleep(4)
-        assert member.times(ROUTE, began)[4:] == [8.0, 8.0, 9.0, 9.0, 11.0, 11.0]
+        assert member.times(ROUTE, began)[4:] == pytest.approx([8.0, 8.0, 9.0, 9.0, 11.0, 11.0], abs=0.4)
 
 
 async def test_it_does_not_rebalance_after_close():
