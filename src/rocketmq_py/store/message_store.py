@@ -300,18 +300,18 @@ class MessageStore:
         return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
-        """As :meth:`append`, for several messages that are adjacent in the log."""
+        """Append messages so that they are adjacent in one file of the log. Errors as of :meth:`append`."""
         return self._writer.append_many(records)
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
-        """As :meth:`append`, for the messages in the body of a batch send.
+        """Append the messages in the body of a batch send. Errors as of :meth:`append`, and one more.
 
         :raises CorruptRecord: the body is not a batch; nothing is stored.
         """
         return self._writer.append_batch(batch)
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:
-        """As :meth:`append_batch`, for messages that are already split into columns; see :class:`UniformMessages`."""
+        """Append a batch whose messages are already split into columns (:class:`UniformMessages`)."""
         return self._writer.append_uniform(batch)
 
     def append_inner_batch(self, record: NewRecord, count: int) -> Appended:
@@ -487,7 +487,7 @@ class MessageStore:
         return self._queue(topic, queue_id) is not None
 
     def queue_ids(self, topic: str, wanted: Iterable[int]) -> set[int]:
-        """Of the ids of queues of a topic those that have or had messages."""
+        """Return those ids in ``wanted`` whose queue of the topic has, or once had, messages."""
         self._commit_pending()
         return self._queues.ids_of(topic, wanted)
 

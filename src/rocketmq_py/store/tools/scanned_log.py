@@ -87,9 +87,10 @@ class ScannedLog:
     # -- from a replica
 
     def heal(self, gaps: Iterable[Gap], replica: Replica, lost: Iterable[Lost]) -> list[Part]:
-        """Find what a replica has of the gaps, and behind the end of this log; its records count as seen.
+        """Return the parts of the log that a replica has and this log lacks: in the gaps, and after its end.
 
-        Nothing is taken for a gap unless the replica has the whole record before or behind it, too.
+        The records of these parts are counted as if this log had them. A gap is filled only if the replica also has
+        the whole record before or after it: otherwise it may be the log of another broker.
 
         :param lost: messages that are not in this log.
         :raises StoreError: the replica has another log.

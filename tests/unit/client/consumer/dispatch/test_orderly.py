@@ -628,11 +628,10 @@ async def test_timers_run_only_while_they_are_needed():
     busy = bench.queue(1)
     bench.submit(busy, 0)
     await asyncio.sleep(0.001)
-    ticker = bench.dispatcher._ticker
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.001):
             await bench.dispatcher.close()
-    assert (pause.cancelled(), ticker.cancelled()) == (True, True)
+    assert (pause.cancelled(), bench.dispatcher._ticker.cancelled()) == (True, True)
 
 
 async def test_results_are_handled_again_and_again_while_a_listener_goes_on():
