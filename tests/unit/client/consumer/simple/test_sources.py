@@ -91,8 +91,10 @@ async def test_brokers_without_messages_are_asked_to_notify_once_and_are_popped_
     async with Bench(order=True) as bench:
         bench.found_nothing()
         assert bench.ready() == []
+        bench.of("a").asked_at = 0.0
         assert await bench.waited() == pytest.approx(1.0, abs=0.05), "routes are looked at every second"
         assert [asked[:4] for asked in bench.calls.asked] == [(TOPIC, name, 7.0, True) for name in "abc"]
+        assert bench.of("a").asked_at > 0.0
         assert await bench.waited(0.3) == pytest.approx(0.3, abs=0.05)
         assert len(bench.calls.asked) == 3, "they are still asked"
         asyncio.get_running_loop().call_later(0.2, bench.calls.answer, True, 1)
