@@ -45,9 +45,9 @@ class Side:
             eventually(lambda: peer.ask(Code.GET_ROUTEINFO_BY_TOPIC, {"topic": topic}).code, lambda code: code == 0)
 
 
-def eventually(look: Callable[[], T], wanted: Callable[[T], object]) -> T:
+def eventually(look: Callable[[], T], wanted: Callable[[T], object], seconds: float = WAIT_SECONDS) -> T:
     """Looks until it is as wanted; for states of a server that nobody announces."""
-    deadline = time.monotonic() + WAIT_SECONDS
+    deadline = time.monotonic() + seconds
     while not wanted(seen := look()):
         assert time.monotonic() < deadline, seen
         time.sleep(0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from types import SimpleNamespace
 
@@ -21,7 +20,7 @@ class Bench:
         self.waits: list[tuple[int, Callable[[], None], bool]] = []
         self.expired: list[tuple[int, bool]] = []
         monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now / 1000))
-        monkeypatch.setattr(asyncio, "get_running_loop", lambda: self)
+        monkeypatch.setattr(module, "asyncio", SimpleNamespace(get_running_loop=lambda: self))
         self.timer = DeadlineTimer(lambda: self.expired.append((self.now, self.timer.at == NEVER)))
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> SimpleNamespace:

@@ -189,9 +189,9 @@ async def test_a_disk_that_fails_fails_all_that_wait() -> None:
 async def test_a_slow_disk_is_a_timeout_after_five_seconds(regardless: bool, code: int) -> None:
     bench = Bench(slave_timeout=1_000)
     bench.keep(100, 1, regardless=regardless)
-    await asyncio.sleep(4.9)
+    await asyncio.sleep(4)  # real time passes, too, while other processes have the processor
     assert bench.answered() == []
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(1.1)
     assert bench.heard[0].ext["msgId"] == "100"
     assert bench.answered() == [(1, code)]
 
