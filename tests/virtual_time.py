@@ -1,7 +1,8 @@
 """An event loop that doesn't wait for timers: when only a timer can wake it, its clock jumps to that timer.
 
-Timeouts and back-offs of seconds take no time in tests, and are exact on a busy machine. The clock is
-``time.monotonic`` plus what was skipped. A loop that a socket or another thread can wake waits like any other.
+Timeouts and back-offs of seconds take no time in tests, and are exact on a busy machine: while only timers can wake the
+loop, the clock stands still but for what is skipped. A loop that a socket or another thread can wake waits like any
+other, and its clock is ``time.monotonic`` plus what was skipped.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest import mock
 
+_LOOK = 1e-7
+"""Seconds by which each look at a clock that stands still moves it, so that code which waits by looking ends."""
 _PATCHED = ("rocketmq_py", "tests")
 """Packages whose modules import ``monotonic`` by name."""
 
@@ -25,6 +28,7 @@ class Clock:
     def __init__(self) -> None:
         self._real = time.monotonic
         self._skipped = 0.0
+        self._stands_at: float | None = None
         self._bystanders: set[threading.Thread] = set()
         self.skips_waits = False
 
@@ -42,15 +46,32 @@ class Clock:
 
     def note_start(self, thread: threading.Thread) -> None:
         """Call it before the current thread starts another one."""
+        self.run()
         starter = threading.current_thread()
         if starter in self._bystanders and starter is not threading.main_thread():
             self._bystanders.add(thread)
 
     def monotonic(self) -> float:
-        return self._real() + self._skipped
+        if self._stands_at is None:
+            return self._real() + self._skipped
+        self._stands_at += _LOOK
+        return self._stands_at
+
+    def stand_still(self) -> None:
+        """Move only by :meth:`skip` from now on."""
+        if self._stands_at is None:
+            self._stands_at = self.monotonic()
+
+    def run(self) -> None:
+        """Go on from where the clock stands."""
+        if self._stands_at is not None:
+            self._skipped, self._stands_at = self._stands_at - self._real(), None
 
     def skip(self, seconds: float) -> None:
-        self._skipped += seconds
+        if self._stands_at is None:
+            self._skipped += seconds
+        else:
+            self._stands_at += seconds
 
 
 class _Selector(selectors.DefaultSelector):
@@ -61,8 +82,12 @@ class _Selector(selectors.DefaultSelector):
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is None or timeout <= 0 or not self._clock.skips_waits or self._others_can_wake():
+        if timeout is not None and timeout <= 0:
             return super().select(timeout)
+        if timeout is None or not self._clock.skips_waits or self._others_can_wake():
+            self._clock.run()
+            return super().select(timeout)
+        self._clock.stand_still()
         events = super().select(0)
         if not events:
             self._clock.skip(timeout)
@@ -73,13 +98,27 @@ class _Selector(selectors.DefaultSelector):
         return sockets > 0 or self._clock.has_threads()
 
 
+class _Loop(asyncio.SelectorEventLoop):
+    """Its clock goes on when it stops."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(_Selector(clock))
+        self._virtual = clock
+
+    def run_forever(self) -> None:
+        try:
+            super().run_forever()
+        finally:
+            self._virtual.run()
+
+
 @contextmanager
 def virtual_time() -> Iterator[Clock]:
     """Event loops made inside skip waits while the clock says so, and ``time.monotonic`` agrees with them."""
     clock = Clock()
 
     def new_event_loop() -> asyncio.AbstractEventLoop:
-        return asyncio.SelectorEventLoop(_Selector(clock))
+        return _Loop(clock)
 
     real, start = time.monotonic, threading.Thread.start
 
