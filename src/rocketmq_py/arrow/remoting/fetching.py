@@ -37,8 +37,8 @@ class BrokerFetching:
         :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
         :raises RocketMQError: a range cannot be pulled after all retries.
         """
-        fetchers = (OnePull(one, self._settings, self._idle) for one in ranges)
-        return prefetched(fetchers, limit, self._idle)
+        fetches = (OnePull(one, self._settings, self._idle) for one in ranges)
+        return prefetched(fetches, limit, self._idle)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> Fetcher:
         """Return the fetch of a range of which something could not be decoded, over a connection of its own.

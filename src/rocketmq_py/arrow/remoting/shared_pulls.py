@@ -25,8 +25,8 @@ class SharedPulls:
     :param idle: pool of connections, to which that of the first pulls returns.
     """
 
-    def __init__(self, fetchers: Sequence[OnePull], idle: IdleConnections) -> None:
-        self.fetchers = fetchers
+    def __init__(self, fetches: Sequence[OnePull], idle: IdleConnections) -> None:
+        self.fetches = fetches
         self._idle = idle
         self._connection: BlockingConnection | None = None
         self._waiting: dict[int, OnePull] = {}
@@ -36,34 +36,34 @@ class SharedPulls:
 
         :raises RocketMQError: the only range cannot be pulled after all retries.
         """
-        if len(self.fetchers) == 1:
-            self.fetchers[0].begin()
+        if len(self.fetches) == 1:
+            self.fetches[0].begin()
             return
-        pulls = [fetcher.first_pull() for fetcher in self.fetchers]
+        pulls = [fetch.first_pull() for fetch in self.fetches]
         try:
-            self._connection = self.fetchers[0].connect()
+            self._connection = self.fetches[0].connect()
             opaques = self._connection.send(pulls)
         except (NetworkError, NoRouteError):
-            for fetcher in self.fetchers:
-                fetcher.unanswered()
+            for fetch in self.fetches:
+                fetch.unanswered()
             self.close()
         else:
-            self._waiting = dict(zip(opaques, self.fetchers, strict=True))
+            self._waiting = dict(zip(opaques, self.fetches, strict=True))
 
     def each(self) -> Iterator[OnePull]:
         """Yield the ranges in order, each when its first pull is answered, and close it afterwards."""
-        for fetcher in self.fetchers:
-            while fetcher.is_asked and self._connection is not None:
+        for fetch in self.fetches:
+            while fetch.is_asked and self._connection is not None:
                 self._receive(self._connection)
-            yield fetcher
-            fetcher.close()
+            yield fetch
+            fetch.close()
 
     def _receive(self, connection: BlockingConnection) -> None:
         try:
             answer = connection.receive()
         except NetworkError:
-            for fetcher in self._waiting.values():
-                fetcher.unanswered()
+            for fetch in self._waiting.values():
+                fetch.unanswered()
             self.close()
             return
         self._waiting.pop(answer.opaque).answered(answer)
@@ -73,22 +73,22 @@ class SharedPulls:
 
     def close(self) -> None:
         """Close the ranges, and the connection if answers are missing."""
-        for fetcher in self.fetchers:
-            fetcher.close()
+        for fetch in self.fetches:
+            fetch.close()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
         self._waiting.clear()
 
 
-def prefetched(fetchers: Iterable[OnePull], limit: int, idle: IdleConnections) -> Generator[OnePull]:
-    """Iterate over the fetchers in order while the next ones prefetch; each is closed after use.
+def prefetched(fetches: Iterable[OnePull], limit: int, idle: IdleConnections) -> Generator[OnePull]:
+    """Iterate over the fetches in order while the next ones prefetch; each is closed after use.
 
     :param limit: maximum number of ranges, or groups of small ranges, that are pulled at the same time. Their responses
         wait in the buffers of their connections.
-    :raises RocketMQError: a fetcher cannot send its first pulls.
+    :raises RocketMQError: a fetch cannot send its first pulls.
     """
-    waiting = grouped(fetchers)
+    waiting = grouped(fetches)
     started: deque[SharedPulls] = deque()
     try:
         while True:
@@ -104,16 +104,16 @@ def prefetched(fetchers: Iterable[OnePull], limit: int, idle: IdleConnections) -
             pulls.close()
 
 
-def grouped(fetchers: Iterable[OnePull]) -> Iterator[list[OnePull]]:
-    """Group consecutive fetchers of small ranges of one broker; all others are alone."""
+def grouped(fetches: Iterable[OnePull]) -> Iterator[list[OnePull]]:
+    """Group consecutive fetches of small ranges of one broker; all others are alone."""
     group: list[OnePull] = []
     messages = 0
-    for fetcher in fetchers:
-        messages += fetcher.size
-        may_join = fetcher.shared_address is not None and len(group) < MOST_RANGES and messages <= MOST_MESSAGES
-        if group and not (may_join and group[-1].shared_address == fetcher.shared_address):
+    for fetch in fetches:
+        messages += fetch.size
+        may_join = fetch.shared_address is not None and len(group) < MOST_RANGES and messages <= MOST_MESSAGES
+        if group and not (may_join and group[-1].shared_address == fetch.shared_address):
             yield group
-            group, messages = [], fetcher.size
-        group.append(fetcher)
+            group, messages = [], fetch.size
+        group.append(fetch)
     if group:
         yield group

@@ -111,7 +111,7 @@ class LagCalculator:
     def _compute(self) -> Iterator[None]:
         keys, lags, missing, incomplete = list[str](), list[Lag](), list[Place](), list[tuple[int, str]]()
         self.keys, self.lags, self.missing, self._incomplete = keys, lags, missing, incomplete
-        known, popped, kept = self._by_key, self._popped, dict[str, Topic]()
+        known, kept = self._by_key, dict[str, Topic]()
         number = self._number = self._number + 1
         lacking = 0
         for step, (key, committed, pulled) in enumerate(self._offsets.progress()):
@@ -122,12 +122,7 @@ class LagCalculator:
             topic.groups += 1
             if topic.states:
                 keys.append(key)
-                if committed == topic.ends:
-                    lags.append(_NONE)
-                elif popped and key in popped:
-                    lags.append(lag_with_pops(topic.states, committed, popped[key], topic.name, missing))
-                else:
-                    lags.append(lag_of(topic.states, committed, pulled, topic.name, missing))
+                lags.append(_NONE if committed == topic.ends else self._lag(key, topic, committed, pulled))
                 if len(missing) != lacking:
                     lacking = len(missing)
                     incomplete.append((len(lags) - 1, key))
@@ -136,17 +131,21 @@ class LagCalculator:
         self._by_key = kept
         self._by_name = {name: topic for name, topic in self._by_name.items() if topic.number == number}
 
+    def _lag(self, key: str, topic: Topic, committed: Mapping[int, int], pulled: Mapping[int, int]) -> Lag:
+        """Return the lag of a group that has not consumed all; :attr:`missing` gets the store times it lacks."""
+        popped = self._popped.get(key)
+        if popped is None:
+            return lag_of(topic.states, committed, pulled, topic.name, self.missing)
+        return lag_with_pops(topic.states, committed, popped, topic.name, self.missing)
+
     def again(self) -> Iterator[None]:
         """Compute those lags again that lacked a store time, with the same ranges of queues, after :meth:`learn`."""
         incomplete, self._incomplete, missing = self._incomplete, [], list[Place]()
         self.missing = missing
         for step, (place, key) in enumerate(incomplete):
             committed, pulled = self._offsets.progress_of(key)
-            topic, lacking = self._by_key[key], len(missing)
-            if key in self._popped:
-                self.lags[place] = lag_with_pops(topic.states, committed, self._popped[key], topic.name, missing)
-            else:
-                self.lags[place] = lag_of(topic.states, committed, pulled, topic.name, missing)
+            lacking = len(missing)
+            self.lags[place] = self._lag(key, self._by_key[key], committed, pulled)
             if len(missing) != lacking:
                 self._incomplete.append((place, key))
             if step % _AT_ONCE == 0:

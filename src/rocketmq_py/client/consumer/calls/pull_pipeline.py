@@ -66,8 +66,7 @@ class PullPipeline:
         pulls = self._ahead.pulls(admit)
         last = self._pulls[-1].offset if self._pulls else -1
         for pull in pulls:
-            may_commit = not self._pulls or not any(each.commits for each in self._pulls)
-            self._pulls.append(self._send(connection, pull, may_commit))
+            self._pulls.append(self._send(connection, pull, not any(each.commits for each in self._pulls)))
         if pulls and pulls[0].offset < last:  # the rest of a pull whose answer was short
             self._pulls = deque(sorted(self._pulls, key=_offset))
         return bool(pulls)

@@ -55,7 +55,6 @@ class PopLoop:
         self._pause = WakeUp()
         self._late: set[asyncio.Future[None]] = set()
         self._is_popping = False
-        self._ahead_in_flight = 0
         self._ahead: set[asyncio.Task[None]] = set()
         options = group.options
         alone = options.orderly or options.pull_interval
@@ -86,7 +85,7 @@ class PopLoop:
             running=self._group.state is ConsumerState.RUNNING,
             suspended=self._group.suspended,
             subscribed=self._queue.queue.topic in self._group.announced,
-            coming=(self._ahead_in_flight + self._is_popping) * options.pop_batch_size,
+            coming=(len(self._ahead) + self._is_popping) * options.pop_batch_size,
         )
 
     async def _step(self) -> None:
@@ -110,15 +109,14 @@ class PopLoop:
 
     def _pop_ahead(self) -> None:
         """Start one more pop beside those in flight, if the limits allow it."""
-        if self._ahead_in_flight < self._most_ahead and self._decide().step is PullStep.PULL:
-            self._ahead_in_flight += 1  # before the task begins, since other decisions come first
-            task = asyncio.ensure_future(self._ahead_once())
-            self._ahead.add(task)
-            task.add_done_callback(self._ahead.discard)
+        if len(self._ahead) < self._most_ahead and self._decide().step is PullStep.PULL:
+            self._ahead.add(asyncio.ensure_future(self._ahead_once()))
 
     async def _ahead_once(self) -> None:
         is_full, _ = await self._pop_or_fail(0.0)
-        self._ahead_in_flight -= 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._ahead.remove(task)
         if is_full:
             self._pop_ahead()
 
