@@ -30,6 +30,12 @@ END_SECONDS = 15.0
 TOOLS = {"java": ("java", "mvn"), "cpp": (), "node": ("node", "npm"), "go": ("go",), "rust": ("cargo",)}
 
 
+def lacking(program: str) -> str | None:
+    """Why programs in a language cannot be built here, or None."""
+    absent = [tool for tool in TOOLS[program] if shutil.which(tool) is None]
+    return f"not on PATH: {', '.join(absent)}" if absent else None
+
+
 @dataclass(frozen=True, slots=True)
 class Client:
     """A line of results.toml: a version of a client, and what was seen of each mode.
@@ -54,8 +60,7 @@ class Client:
 
     def missing(self) -> str | None:
         """Why the program cannot be built here, or None."""
-        absent = [tool for tool in TOOLS[self.program] if shutil.which(tool) is None]
-        return f"not on PATH: {', '.join(absent)}" if absent else None
+        return lacking(self.program)
 
     def command(self) -> list[str]:
         builder: Builder = getattr(foreign_builds, self.program)

@@ -86,12 +86,17 @@ def cpp(package: str, version: str) -> list[str]:
     return ["env", f"PYTHONPATH={folder / 'packages'}", sys.executable, str(PROGRAMS / "cpp" / "probe.py")]
 
 
-def node(package: str, version: str) -> list[str]:
+def node_modules(package: str, version: str) -> Path:
+    """A folder with a package of npm and all it needs."""
     folder = built(None, f"{package}-{version}", lambda folder: run(
         ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder),
          f"{package}@{version}"]
     ))  # fmt: skip
-    return ["node", str(PROGRAMS / "node" / "probe.js"), str(folder / "node_modules" / package)]
+    return folder / "node_modules"
+
+
+def node(package: str, version: str) -> list[str]:
+    return ["node", str(PROGRAMS / "node" / "probe.js"), str(node_modules(package, version) / package)]
 
 
 def go(package: str, version: str) -> list[str]:

@@ -14,7 +14,8 @@ import pytest
 
 from rocketmq_py import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
-from tests.interop.foreign_builds import JVM, PROGRAMS, built, go_program, run
+from tests.interop.foreign import lacking
+from tests.interop.foreign_builds import JVM, PROGRAMS, built, go_program, node_modules, run
 from tests.interop.javapeer import missing
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox
@@ -71,11 +72,8 @@ def python() -> list[str]:
 
 
 def node() -> list[str]:
-    package = f"rocketmq-client-nodejs@{NODE_VERSION}"
-    folder = built(None, f"grpc-node-{NODE_VERSION}", lambda folder: run(
-        ["npm", "install", "--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", str(folder), package]
-    ))  # fmt: skip
-    return ["env", f"NODE_PATH={folder / 'node_modules'}", "node", str(PROGRAMS / "grpc-node" / "probe.js")]
+    modules = node_modules("rocketmq-client-nodejs", NODE_VERSION)
+    return ["env", f"NODE_PATH={modules}", "node", str(PROGRAMS / "grpc-node" / "probe.js")]
 
 
 def go() -> list[str]:
@@ -85,8 +83,8 @@ def go() -> list[str]:
 CLIENTS: dict[str, tuple[Callable[[], list[str]], Callable[[], str | None]]] = {
     "java": (java, missing),
     "python": (python, lambda: None),
-    "node": (node, lambda: None if shutil.which("node") and shutil.which("npm") else "no node, or no npm"),
-    "go": (go, lambda: None if shutil.which("go") else "no go"),
+    "node": (node, lambda: lacking("node")),
+    "go": (go, lambda: lacking("go")),
 }
 """How the program of a client is made, and why it cannot be made here."""
 

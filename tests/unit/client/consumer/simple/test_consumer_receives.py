@@ -169,7 +169,7 @@ async def test_its_state_names_what_each_broker_has(brokers):
 
 
 def asked(brokers):
-    return [int(request.ext["maxMsgNums"]) for request in brokers.asked(Code.POP_MESSAGE)]
+    return [int(request.ext["maxMsgNums"]) for request in pops(brokers)]
 
 
 def full(first, size=32):
@@ -220,7 +220,6 @@ async def test_an_option_limits_the_pops_in_flight(brokers, options, most):
 
 @with_broker()
 async def test_messages_of_pops_beside_one_that_fails_come_with_the_next_receive(brokers):
-    brokers.has["b"] = [full(0)]
     member = consumer(brokers)
     await member.start()
     answers = [None, None, Command(ResponseCode.NO_PERMISSION, remark="no")]
