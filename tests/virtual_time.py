@@ -82,16 +82,22 @@ class _Selector(selectors.DefaultSelector):
         self._clock = clock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if timeout is not None and timeout <= 0:
-            return super().select(timeout)
-        if timeout is None or not self._clock.skips_waits or self._others_can_wake():
+        if timeout is None or not self.choose_clock():
             self._clock.run()
             return super().select(timeout)
-        self._clock.stand_still()
         events = super().select(0)
-        if not events:
+        if not events and timeout > 0:
             self._clock.skip(timeout)
         return events
+
+    def choose_clock(self) -> bool:
+        """Let the clock stand still if only timers can wake the loop, and run if not. True if it stands still."""
+        stands = self._clock.skips_waits and not self._others_can_wake()
+        if stands:
+            self._clock.stand_still()
+        else:
+            self._clock.run()
+        return stands
 
     def _others_can_wake(self) -> bool:
         sockets = len(self.get_map()) - 1  # without the loop's own
@@ -99,13 +105,18 @@ class _Selector(selectors.DefaultSelector):
 
 
 class _Loop(asyncio.SelectorEventLoop):
-    """Its clock goes on when it stops."""
+    """Chooses its clock before its first turn, since a machine that stalls there may use up a timeout of the test.
+
+    The clock goes on when the loop stops.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(_Selector(clock))
+        self._choosing = _Selector(clock)
+        super().__init__(self._choosing)
         self._virtual = clock
 
     def run_forever(self) -> None:
+        self._choosing.choose_clock()
         try:
             super().run_forever()
         finally:

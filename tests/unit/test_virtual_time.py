@@ -1,8 +1,10 @@
-"""Which threads keep the clock of the unit tests from skipping waits."""
+"""The clock of the unit tests: which threads keep it from skipping waits, and when it stands still."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -53,3 +55,19 @@ def test_threads_of_others_and_those_they_start_do_not(virtual_clock: Clock) -> 
         assert not virtual_clock.has_threads()
         end.set()
         later.join()
+
+
+async def test_a_turn_that_takes_long_uses_up_no_timeout() -> None:
+    """A process that does not get the processor looks like this, also before the loop has waited once."""
+    real = threading.Event()
+    async with asyncio.timeout(0.01):
+        real.wait(0.05)
+        await asyncio.sleep(0)
+        real.wait(0.05)
+        await asyncio.sleep(0.005)
+
+
+async def test_a_thread_makes_the_clock_run() -> None:
+    before = time.monotonic()
+    await asyncio.to_thread(threading.Event().wait, 0.02)
+    assert time.monotonic() - before > 0.01

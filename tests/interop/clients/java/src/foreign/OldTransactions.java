@@ -15,6 +15,7 @@ final class OldTransactions {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("transaction");
         producer.setVipChannelEnabled(false);
+        producer.setSendMsgTimeout(Probe.SEND_MILLIS);
         producer.setTransactionCheckListener(message -> {
             String body = Probe.text(message.getBody());
             Line.say("transaction", "checked", "body", body);

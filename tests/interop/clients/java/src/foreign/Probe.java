@@ -29,7 +29,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class Probe {
     private static final int SENT = 10;
     private static final int ORDERED = 12;
-    private static final int SEND_MILLIS = 10_000;
+    static final int SEND_MILLIS = 10_000;
 
     private final String namesrv;
     private final String prefix;
@@ -74,8 +74,17 @@ public final class Probe {
             }
             Line.say(mode, "ready");
         } catch (Throwable e) {
-            Line.say(mode, "error", "text", String.valueOf(e));
+            Line.say(mode, "error", "text", reason(e));
         }
+    }
+
+    /** The error and what caused it, since clients wrap a timeout as "send message Exception". */
+    private static String reason(Throwable error) {
+        StringBuilder text = new StringBuilder(String.valueOf(error));
+        for (Throwable cause = error.getCause(); cause != null; cause = cause.getCause()) {
+            text.append("; caused by ").append(cause);
+        }
+        return text.toString();
     }
 
     private String topic(String mode) {
@@ -128,7 +137,7 @@ public final class Probe {
 
                         @Override
                         public void onException(Throwable e) {
-                            Line.say(mode, "error", "text", String.valueOf(e));
+                            Line.say(mode, "error", "text", reason(e));
                         }
                     });
                 }
@@ -243,7 +252,7 @@ public final class Probe {
             try {
                 sent(mode, message, producer.send(message, 1000));
             } catch (Exception e) {
-                Line.say(mode, "error", "text", String.valueOf(e));
+                Line.say(mode, "error", "text", reason(e));
             }
             Thread.sleep(200);
         }

@@ -16,6 +16,7 @@ final class Transactions {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName("transaction");
         producer.setVipChannelEnabled(false);
+        producer.setSendMsgTimeout(Probe.SEND_MILLIS);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {
