@@ -125,9 +125,9 @@ class TimerFiles:
         slots: dict[int, Slot] = {}
         for position, unit in self.log.units():
             if unit.slot in times:
-                known = slots.get(unit.slot)
-                number = (known.number if known is not None else 0) + (-1 if unit.magic & DELETE else 1)
-                first = position if known is None or unit.previous == NOWHERE else known.first
+                known = slots.get(unit.slot) if unit.previous != NOWHERE else None
+                first, number = (known.first, known.number) if known is not None else (position, 0)
+                number += -1 if unit.magic & DELETE else 1
                 slots[unit.slot] = Slot(first, position, number)
         for time in times:
             if time in slots:

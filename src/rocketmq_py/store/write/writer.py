@@ -106,7 +106,6 @@ class Writer:
         """
         self._start = end - end % self._log.file_size
         self._written = self._position = end - self._start
-        self._limit = -1
         self.last_timestamp = last_timestamp
         self._refusal = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rocketmq_py.broker.records.message_properties import decode
@@ -12,12 +13,13 @@ from rocketmq_py.broker.send import reply_messages
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import SendMessage
 from rocketmq_py.wire.command import Command
-from rocketmq_py.wire.record import decode_records
+from rocketmq_py.wire.record import DEFAULT_RULES, decode_records, decode_response
 from tests.unit.broker.harness import Client, InProcess, broker
 from tests.unit.broker.requests import heartbeat, pull, send
 
 TOPIC = "DefaultCluster_REPLY_TOPIC"
 REPLY = {"MSG_TYPE": "reply", "CORRELATION_ID": "7", "REPLY_TO_CLIENT": "me", "UNIQ_KEY": "u", "KEYS": "k"}
+AS_STORED = DEFAULT_RULES._replace(decompress=False)
 
 
 @pytest.fixture
@@ -137,3 +139,21 @@ def test_a_compressed_reply_has_the_compressed_flag(client: Client, requester: C
 def test_a_reply_to_an_unknown_topic_is_refused(client: Client) -> None:
     answer = client.ask_task(Code.SEND_REPLY_MESSAGE_V2, send("nowhere", properties=REPLY, default_topic="x"), b"body")
     assert answer.code == 17
+
+
+def test_a_stored_reply_has_the_fields_of_its_request(client: Client, requester: Client) -> None:
+    fields = {"queue_id": 0, "flag": 5, "born_timestamp": 77, "sys_flag": 0x301 | 0x8}
+    for more in ({}, {"reconsume_times": 3}):
+        assert asyncio.run(answered(client, send(TOPIC, properties=REPLY, **fields, **more), requester)).code == 0
+    first, second = decode_response(client.ask(Code.PULL_MESSAGE, pull(TOPIC)).body, rules=AS_STORED).messages
+    assert (first.reconsume_times, second.reconsume_times) == (0, 3)
+    for stored_one in (first, second):
+        assert (stored_one.flag, stored_one.born_timestamp, stored_one.sys_flag) == (5, 77, 0x301)
+        assert (stored_one.queue_id, stored_one.prepared_transaction_offset) == (0, 0)
+
+
+def test_a_reply_without_properties_is_stored_without_properties(client: Client) -> None:
+    header = msgspec.structs.replace(send(TOPIC), properties=None)
+    answer = client.ask(Code.SEND_REPLY_MESSAGE_V2, header, b"body")
+    assert (answer.code, answer.remark) == (1, "reply message properties[REPLY_TO_CLIENT] is null")
+    assert stored(client) == [(b"body", {})]

@@ -306,6 +306,7 @@ class Brokers:
     def __init__(self, mapping_of_c: MappingDetail, end_at_b: int) -> None:
         self._mapping = mapping_of_c
         self._end = end_at_b
+        self.refusals: dict[Code, str] = {}
         self.asked: list[tuple[str, Code, bool | None]] = []
 
     async def ask(self, broker_name: str, topic: str, code: Code, header: Header) -> RemoteReply:
@@ -318,7 +319,8 @@ class Brokers:
             place = {"brokerName": broker_name, "queueId": 5, "topic": topic}
             extent = {"lastUpdateTimestamp": 0, "maxOffset": self._end, "minOffset": self._end}
             body = dumps_java({"offsetTable": {tuple(place.items()): extent}})
-        return RemoteReply(0, 1, fields=msgspec.Raw(b"{}"), body=body)
+        remark = self.refusals.get(code)
+        return RemoteReply(0 if remark is None else 1, 1, remark=remark, fields=msgspec.Raw(b"{}"), body=body)
 
     async def route(self, topic: str, *, max_age_ms: int) -> TopicRoute:
         assert max_age_ms == 0
@@ -341,6 +343,24 @@ def test_the_mapping_is_cleaned_up(running: InProcess, static: Client) -> None:
     assert running.services.mappings.version != before, "slaves take it over"
     answer = static.ask(Code.PULL_MESSAGE, pull("t", 3, 0))
     assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "10000"), "a reader of old offsets goes on here"
+
+
+def test_a_queue_whose_new_leader_refuses_its_mapping_stays(
+    running: InProcess, static: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    del static
+    moved_on = [item(0), item(1, 10_000, bname="broker-b"), item(2, 20_000, bname="broker-c")]
+    brokers = Brokers(mapping({1: moved_on}, bname="broker-c"), end_at_b=40)
+    brokers.refusals[Code.GET_TOPIC_CONFIG] = "not now"
+    running.services.forwarder.ask = brokers.ask  # type: ignore[method-assign]
+    running.services.forwarder.route = brokers.route  # type: ignore[method-assign]
+    asyncio.run(running.services.mapping_clean_up.run())
+    assert set(running.services.mappings.table["t"].hosted_queues) == {0, 1, 2}
+    assert "the mapping of static topic t is not cleaned up" in caplog.text
+    assert "not now" in caplog.text
+    brokers.refusals.clear()
+    asyncio.run(running.services.mapping_clean_up.run())
+    assert set(running.services.mappings.table["t"].hosted_queues) == {0, 2}
 
 
 def test_a_mapping_stays_if_a_broker_does_not_answer(

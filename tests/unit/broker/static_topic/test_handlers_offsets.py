@@ -154,6 +154,20 @@ def test_the_oldest_message_is_that_of_the_first_queue(bench: Bench) -> None:
     assert earliest(bench, EMPTY)[:2] == NO_OFFSETS
 
 
+@pytest.mark.parametrize(("begin", "is_here"), [(0, True), (1, False)])
+def test_the_oldest_message_is_where_offset_0_is(bench: Bench, begin: int, is_here: bool) -> None:
+    """A queue that moved before it had a message begins with its second physical one."""
+    bench.put(HERE, 1)
+    queues = bench.running.services.mappings.table["t"].hosted_queues
+    queues[HERE] = [
+        MappingItem(gen=0, queue_id=5, bname="broker-b", logic_offset=0),
+        MappingItem(gen=1, queue_id=2, bname="broker-a", logic_offset=begin),
+    ]
+    bench.there[EARLIEST] = reply(timestamp="77")
+    assert earliest(bench, HERE)[2] == {"timestamp": str(START_MS) if is_here else "77"}
+    assert [queue for _, queue, _ in bench.asked] == ([] if is_here else [5])
+
+
 # -- by time
 
 

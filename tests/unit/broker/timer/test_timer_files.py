@@ -217,6 +217,20 @@ def test_slots_that_point_behind_the_log_are_made_from_the_log(bench: Bench) -> 
     assert [unit.physical for unit in files.newest] == [18]
 
 
+def test_a_slot_that_was_rewritten_begins_where_it_was_rewritten(bench: Bench) -> None:
+    """Its entries before that are delivered: they are neither linked nor counted."""
+    for physical in (10, 11, 12):
+        bench.write(1, physical)
+    rest = [unit for _, unit in bench.files.log.units()][1:]
+    bench.files.rewrite(T + SECOND, rest)
+    bench.write(1, 15)
+    bench.checkpoint()
+    bench.write(1, 30)
+    bench.messages_end = 20
+    bench.crash()
+    assert bench.slot(1) == Slot(3 * UNIT, 5 * UNIT, 3)
+
+
 def test_a_checkpoint_behind_the_log_is_moved_back(bench: Bench) -> None:
     bench.write(1, 10)
     bench.write(2, 20)

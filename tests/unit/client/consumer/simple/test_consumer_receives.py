@@ -128,6 +128,44 @@ async def test_messages_whose_answer_comes_while_it_closes_are_given_back(broker
 
 
 @with_broker()
+async def test_a_close_waits_for_acks_in_flight(brokers):
+    """The broker answers no request of a group's member that has left."""
+    brokers.has["b"] = [[record(0, properties=b"TAGS\x01BB")]]
+    brokers.special[Code.ACK_MESSAGE] = lambda request: brokers._hold("b", request)
+    member = consumer(brokers, tags="Aa")
+    await member.start()
+    assert await member.receive(timeout=0) == []
+    await brokers.until(lambda: brokers.waits(Code.ACK_MESSAGE))
+    closing = asyncio.ensure_future(member.close())
+    await asyncio.sleep(0.1)
+    assert not closing.done()
+    assert not brokers.asked(Code.UNREGISTER_CLIENT)
+    brokers.reply(Command(0), next(at for at, (_, each) in enumerate(brokers.held) if each.code == Code.ACK_MESSAGE))
+    await closing
+    assert brokers.asked(Code.UNREGISTER_CLIENT)
+
+
+@with_broker()
+async def test_a_fault_beside_a_receive_does_not_keep_a_consumer_from_leaving(brokers, monkeypatch):
+    released = asyncio.Event()
+
+    async def ack(_):
+        await released.wait()
+        raise ValueError("a bug")
+
+    brokers.has["b"] = [[record(0, properties=b"TAGS\x01BB")]]
+    member = consumer(brokers, tags="Aa")
+    await member.start()
+    monkeypatch.setattr(member._calls, "ack", ack)
+    assert await member.receive(timeout=0) == []
+    closing = asyncio.ensure_future(member.close())
+    await asyncio.sleep(0)
+    released.set()
+    await closing
+    assert brokers.asked(Code.UNREGISTER_CLIENT)
+
+
+@with_broker()
 async def test_an_extended_message_has_a_new_receipt(brokers):
     brokers.has["b"] = [[record(0)]]
     async with consumer(brokers) as member:
