@@ -53,12 +53,14 @@ def packages() -> Path:
 
 
 @contextmanager
-def kafka(work: Path, partitions: int) -> Iterator[tuple[str, int]]:
+def kafka(work: Path, partitions: int, advertised: str = "127.0.0.1") -> Iterator[tuple[str, int]]:
     """Run a broker during the block, which gets its bootstrap address and process id.
 
     New topics have ``partitions`` partitions.
+
+    :param advertised: the host that clients are told; the broker listens at 127.0.0.1.
     """
-    settings, address = _settings(work, partitions)
+    settings, address = _settings(work, partitions, advertised)
     java = [os.environ.get("JAVA", "java"), *_JVM, "-cp", f"{packages() / 'server'}/*"]
     _format(java, settings)
     with Program([*java, "kafka.Kafka", str(settings)], work / "kafka.log") as server:
@@ -74,7 +76,7 @@ def _format(java: list[str], settings: Path) -> None:
         raise BenchError(f"Kafka could not format its log directory:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
-def _settings(work: Path, partitions: int) -> tuple[Path, str]:
+def _settings(work: Path, partitions: int, advertised: str) -> tuple[Path, str]:
     broker, controller = (f"127.0.0.1:{port}" for port in _free_ports(2))
     path = work / "kafka.properties"
     lines = {
@@ -82,7 +84,7 @@ def _settings(work: Path, partitions: int) -> tuple[Path, str]:
         "node.id": 1,
         "controller.quorum.bootstrap.servers": controller,
         "listeners": f"PLAINTEXT://{broker},CONTROLLER://{controller}",
-        "advertised.listeners": f"PLAINTEXT://{broker}",
+        "advertised.listeners": f"PLAINTEXT://{advertised}:{broker.rpartition(':')[2]}",
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         "log.dirs": work / "kafka-data",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
 
 import click
@@ -48,6 +49,23 @@ def send_one_by_one(producer: Producer, topic: str, payload: bytes) -> Run:
     return run
 
 
+def send_from_threads(producer: Producer, topic: str, payload: bytes, threads: int) -> Run:
+    """Return a run of the blocking producer: ``threads`` threads that each send one message after the other."""
+
+    def run(count: int) -> Row:
+        def sender() -> None:
+            for _ in range(count // threads):
+                producer.send(Message(topic, payload))
+
+        begin = time.perf_counter()
+        with ThreadPoolExecutor(threads) as pool:
+            for sending in [pool.submit(sender) for _ in range(threads)]:
+                sending.result()
+        return result(count // threads * threads, time.perf_counter() - begin)
+
+    return run
+
+
 def send_window(producer: aio.Producer, topic: str, payload: bytes, window: int) -> AsyncRun:
     """Return a run of the asyncio producer: ``window`` coroutines that each send one message after the other."""
 
@@ -80,6 +98,7 @@ async def _async_session(
 @click.option("--size", default=1024, help="Bytes of body.")
 @click.option("--warm", default=0, help="Messages before the first run.")
 @click.option("--inflight", default=256)
+@click.option("--threads", default=1, help="Threads that send, with the verb sync.")
 @click.option("--tls", is_flag=True, help="Over TLS, whatever the certificate.")
 @click.option("--acl", metavar="ACCESS:SECRET", help="Sign the requests.")
 @click.option("--linger", default="0", help="Option batch_linger: seconds, or natural.")
@@ -94,7 +113,9 @@ def main(verb: str, namesrv: str, topic: str, n: int, warm: int, **given: Any) -
         event_loop(_async_session(options, namesrv, topic, body(given["size"]), given["inflight"], n, warm))
     else:
         with Producer(group=_GROUP, namesrv=namesrv, **options) as producer:
-            repeat(send_one_by_one(producer, topic, body(given["size"])), n, warm)
+            payload, threads = body(given["size"]), given["threads"]
+            one = send_one_by_one(producer, topic, payload)
+            repeat(one if threads == 1 else send_from_threads(producer, topic, payload, threads), n, warm)
 
 
 if __name__ == "__main__":

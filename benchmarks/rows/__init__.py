@@ -7,6 +7,7 @@ from collections.abc import Callable
 from benchmarks.figures import Figure
 from benchmarks.loads import WORKS
 from benchmarks.rows import (
+    batching,
     broker,
     brokers,
     clients,
@@ -37,12 +38,15 @@ ROWS: dict[str, Row] = {
     "failover-read": failover.failover_read,
     "hold": hold.hold,
     "producer": clients.producer,
-    **{f"batching-{mode}": distance.batching(mode) for mode in distance.BATCHING},
+    **{f"batching-{mode}": batching.own(mode) for mode in batching.OWN},
+    "batching-java": batching.java,
+    "batching-kafka": batching.beside_kafka,
     **{
         f"distance-{kind}-{delay}ms": distance.consuming(kind, delay)
         for kind in distance.CONSUMERS
         for delay in distance.ONE_WAY_MS
     },
+    **{f"distance-kafka-{delay}ms": distance.beside_kafka(delay) for delay in distance.ONE_WAY_MS},
     **{f"distance-{kind}-own": distance.own(kind) for kind in distance.CONSUMERS},
     "delayed": delayed.delayed,
     "tls": guarded.tls,

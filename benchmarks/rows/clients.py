@@ -87,6 +87,17 @@ def runners(
         yield pair[0], pair[1]
 
 
+@contextmanager
+def programs(work: Path, *commands: list[str]) -> Iterator[tuple[Runner, Runner]]:
+    """Run two client programs during the block, which begins when both are warmed up."""
+    with ExitStack() as stack:
+        first, second = [
+            Runner(stack.enter_context(Program(command, work / f"client-{number}.log")))
+            for number, command in enumerate(commands)
+        ]
+        yield first, second
+
+
 def judge(session: Session, name: str, unit: str, floor: Floor, pair: tuple[Runner, Runner], key: str) -> Figure:
     """Do runs of both programs in turn; return the figure of the values that their rows have under ``key``."""
     cpu: tuple[list[float], list[float]] = ([], [])

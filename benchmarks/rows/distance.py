@@ -1,4 +1,4 @@
-"""Rows about brokers that are far away, behind a compiled proxy that only delays, and about batches of single sends.
+"""Rows about brokers that are far away, behind a compiled proxy that only delays.
 
 The Java broker advertises 127.0.0.2 and listens at 127.0.0.1; the proxy listens at 127.0.0.2, so both clients go
 through it.
@@ -6,17 +6,19 @@ through it.
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks.control import Control
-from benchmarks.figures import Figure, at_least, at_most
-from benchmarks.loads import QUEUES, TOPIC, Load
-from benchmarks.program import Program, Runner
-from benchmarks.rows.clients import WINDOW, judge, store
-from benchmarks.servers import Server, start_java, start_ours
+from benchmarks.figures import Figure, at_least
+from benchmarks.kafka_server import kafka
+from benchmarks.loads import QUEUES, Load
+from benchmarks.machine import paused
+from benchmarks.program import Program
+from benchmarks.rows.clients import judge, programs, store
+from benchmarks.servers import Server, start_java
 from benchmarks.session import Session
 from tests.interop.javapeer import PEER, free_port_block, options
 
@@ -25,7 +27,8 @@ Row = Callable[[Session], list[Figure]]
 ONE_WAY_MS = ("0", "0.5", "2.5", "10", "40")
 CONSUMERS = {"push": ["push"], "lite": ["pull"]}
 """The verbs of both client programs, by kind of consumer."""
-BATCHING = ("natural", "linger", "one")
+_FAR = "127.0.0.2"
+"""Where the proxies listen, and what the brokers advertise."""
 _SIZE = 128
 _EACH = 32
 _BACKLOG = 100_000
@@ -45,8 +48,43 @@ def consuming(kind: str, delay: str) -> Row:
             verb, runs = CONSUMERS[kind], str(session.scale.runs)
             ours = [sys.executable, "-m", "benchmarks.our_consumer", *verb, *options(**named), "--in-flight", "auto"]
             java = [str(PEER), "bench", *verb, *options(**named), "--runs", runs, "--step"]
-            with _programs(work, ours, java) as pair:
+            with programs(work, ours, java) as pair:
                 return [judge(session, name, "msg/s", at_least(_FLOORS[delay]), pair, "rate")]
+
+    return row
+
+
+def beside_kafka(delay: str) -> Row:
+    """Return a row: our push consumer with ``pulls_in_flight="auto"``, and confluent-kafka's consumer at Kafka.
+
+    Both brokers are behind the same delay; the one that is not measured is paused.
+
+    :param delay: one way, in milliseconds.
+    """
+
+    def row(session: Session) -> list[Figure]:
+        name = f"distance-kafka-{delay}ms"
+        with ExitStack() as stack:
+            work = stack.enter_context(session.work())
+            broker, count, _ = stack.enter_context(_far_backlog(session, name, work, delay))
+            session.tell(f"{name}: starting Kafka behind {delay} ms")
+            direct, pid = stack.enter_context(kafka(work, QUEUES, _FAR))
+            far = f"{_FAR}:{direct.rpartition(':')[2]}"
+            stack.enter_context(_delayed(session, work, far, direct, delay))
+            named: dict[str, str | int] = {"topic": "backlog", "n": count, "warm": count // 10}
+            filled = [sys.executable, "-m", "benchmarks.kafka_client", "fill", *options(**named, bootstrap=far)]
+            subprocess.run(filled, check=True, stdout=subprocess.DEVNULL)
+            ours = [sys.executable, "-m", "benchmarks.our_consumer", "push", "--in-flight", "auto"]
+            peer = [sys.executable, "-m", "benchmarks.kafka_client", "consume", *options(**named, bootstrap=far)]
+            ours += options(**named, namesrv=broker.namesrv)
+            first, second = stack.enter_context(programs(work, ours, peer))
+
+            def run(side: int) -> float:
+                with paused((pid, broker.pid)[side]):
+                    return float((first, second)[side].run()["rate"])
+
+            values = session.in_turn(name, "msg/s", lambda: run(0), lambda: run(1))
+        return [Figure(name, "msg/s", at_least(1.0), *values)]
 
     return row
 
@@ -60,36 +98,8 @@ def own(kind: str) -> Row:
             named = {"namesrv": broker.namesrv, "topic": "backlog", "n": count, "warm": count // 10}
             program = [sys.executable, "-m", "benchmarks.our_consumer", *CONSUMERS[kind], *options(**named)]
             program += ["--in-flight", "auto"]
-            with _programs(work, program, [*program, "--map", f"{broker.broker}={direct}"]) as pair:
+            with programs(work, program, [*program, "--map", f"{broker.broker}={direct}"]) as pair:
                 return [judge(session, name, "msg/s", at_least(0.6), pair, "rate")]
-
-    return row
-
-
-def batching(mode: str) -> Row:
-    """Return a row: our asyncio producer with batches beside itself without, at our broker.
-
-    :param mode: ``natural`` and ``linger`` (5 ms) have 256 sends in flight; ``one`` sends one at a time, with
-        natural batches.
-    """
-
-    def row(session: Session) -> list[Figure]:
-        name = f"batching-{mode}"
-        with session.work() as work, ExitStack() as stack:
-            broker = start_ours(work)
-            stack.callback(broker.kill)
-            with Control(broker.broker) as control:
-                control.create_topic(TOPIC, QUEUES)
-            inflight = 1 if mode == "one" else WINDOW
-            count = session.scale.of(20_000 if mode == "one" else 200_000)
-            named = {"namesrv": broker.namesrv, "topic": TOPIC, "n": count, "warm": count // 10, "size": _SIZE}
-            verb = "sync" if mode == "one" else "async"
-            program = [sys.executable, "-m", "benchmarks.our_client", verb, *options(**named, inflight=inflight)]
-            linger = "0.005" if mode == "linger" else "natural"
-            with _programs(work, [*program, "--linger", linger], program) as pair:
-                if mode == "one":
-                    return [judge(session, name, "µs p50", at_most(1.05), pair, "p50us")]
-                return [judge(session, name, "msg/s", at_least(2.5), pair, "rate")]
 
     return row
 
@@ -99,13 +109,11 @@ def _far_backlog(session: Session, name: str, work: Path, delay: str) -> Iterato
     """Run a Java broker with a backlog behind a delay; yields it, the number of messages, and its own address."""
     count = session.scale.of(_BACKLOG, _EACH * QUEUES)
     port = free_port_block()
-    far, direct = f"127.0.0.2:{port}", f"127.0.0.1:{port}"
-    micros = str(round(float(delay) * 1000))
-    proxy = [str(session.generator.delay), far, direct, micros]
+    far, direct = f"{_FAR}:{port}", f"127.0.0.1:{port}"
     with ExitStack() as stack:
         session.tell(f"{name}: starting the Java broker behind {delay} ms")
-        stack.enter_context(Program(proxy, work / "delay.log")).ready()
-        settings = {"brokerIP1": "127.0.0.2", "bindAddress": "127.0.0.1"}
+        stack.enter_context(_delayed(session, work, far, direct, delay))
+        settings = {"brokerIP1": _FAR, "bindAddress": "127.0.0.1"}
         broker = start_java(work, settings, port=port)
         stack.callback(broker.kill)
         session.tell(f"{name}: storing {count:,} messages")
@@ -115,10 +123,9 @@ def _far_backlog(session: Session, name: str, work: Path, delay: str) -> Iterato
 
 
 @contextmanager
-def _programs(work: Path, *commands: list[str]) -> Iterator[tuple[Runner, Runner]]:
-    with ExitStack() as stack:
-        first, second = [
-            Runner(stack.enter_context(Program(command, work / f"client-{number}.log")))
-            for number, command in enumerate(commands)
-        ]
-        yield first, second
+def _delayed(session: Session, work: Path, far: str, direct: str, delay: str) -> Iterator[None]:
+    """Run a proxy that passes on what comes to ``far`` to ``direct`` and back, each ``delay`` ms later."""
+    command = [str(session.generator.delay), far, direct, str(round(float(delay) * 1000))]
+    with Program(command, work / f"delay-{far.rpartition(':')[2]}.log") as proxy:
+        proxy.ready()
+        yield
