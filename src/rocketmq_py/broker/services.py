@@ -94,7 +94,7 @@ from rocketmq_py.remoting.rpc_client import NewRpcClient, RpcClient
 from rocketmq_py.server import Hold, Peer, Responder, Router
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.requests.dispatcher import Dispatcher
-from rocketmq_py.server.sliced_work import SlicedWork
+from rocketmq_py.server.sliced_work import PeriodicSlicedJob, SlicedWork
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.store import Arrival, FileSystem, MessageStore, OsFileSystem, StoreConfig, Workers
@@ -167,6 +167,8 @@ class Services:
         self._make_transactions()
         self._make_pop()
         self._make_cluster()
+        self._filters_job = PeriodicSlicedJob(self.slices, self.filters.persist_in_steps)
+        self._pops_job = PeriodicSlicedJob(self.slices, self.pop.persist_in_steps)
 
     def _has_batch_queues(self, topic: str) -> bool:
         return self.topics.has_batch_queues(topic)
@@ -483,6 +485,14 @@ class Services:
     def sweep(self) -> None:
         """Answer held pulls whose queue has messages, in case an arrival was missed; called every few seconds."""
         self.pull_request_hold.sweep()
+
+    def persist_filters(self) -> None:
+        """Drop outdated filters of groups and write their file, in slices; called every few seconds."""
+        self._filters_job.start()
+
+    def persist_pops(self) -> None:
+        """Remove outdated entries of orderly pops and write their file, in slices; called every few seconds."""
+        self._pops_job.start()
 
     def close(self) -> None:
         """Write everything to disk and close the store."""

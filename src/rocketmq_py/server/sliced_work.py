@@ -149,6 +149,31 @@ class SlicedWork:
         return True
 
 
+class PeriodicSlicedJob:
+    """A job in slices that is due again and again; it is not started while it still runs.
+
+    :param steps: returns the steps of one run.
+    """
+
+    def __init__(self, slices: SlicedWork, steps: Callable[[], Iterator[object]]) -> None:
+        self._slices = slices
+        self._steps = steps
+        self._is_running = False
+
+    def start(self) -> None:
+        """Start the job, unless it still runs."""
+        if not self._is_running:
+            self._is_running = True
+            self._slices.add(self._run())
+
+    def _run(self) -> Iterator[None]:
+        try:
+            for _ in self._steps():
+                yield
+        finally:
+            self._is_running = False
+
+
 def _collect(items: Iterator[T], found: list[T], done: asyncio.Future[None]) -> Iterator[None]:
     try:
         for item in items:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from rocketmq_py.server.sliced_work import SlicedWork, SpareTime, in_slices
+from rocketmq_py.server.sliced_work import PeriodicSlicedJob, SlicedWork, SpareTime, in_slices
 
 
 class Loop:
@@ -77,6 +77,32 @@ def test_jobs_added_by_a_job_run_too() -> None:
     loop.turn()
     assert loop.done == ["a0"]
     assert not loop.callbacks
+
+
+def test_a_periodic_job_is_not_started_while_it_runs() -> None:
+    loop = Loop(budget=2)
+    job = PeriodicSlicedJob(loop.work, lambda: loop.job("a", 3))
+    job.start()
+    assert loop.turn() == ["a0", "a1"]
+    job.start()
+    assert loop.turn() == ["a2"]
+    assert loop.turn() == []
+    job.start()
+    assert loop.turn() == ["a0", "a1"]
+
+
+def test_a_periodic_job_that_failed_is_started_again() -> None:
+    loop = Loop(budget=2)
+
+    def failing() -> Iterator[None]:
+        yield from loop.job("a", 1)
+        raise ValueError("broken")
+
+    job = PeriodicSlicedJob(loop.work, failing)
+    for _ in range(2):
+        job.start()
+        assert loop.turn() == ["a0"]
+    assert len(loop.work) == 0
 
 
 def test_finishing_runs_everything_at_once() -> None:

@@ -10,7 +10,7 @@ the heartbeat or the start that brings it, so that neither slows down with the n
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.java_files import bean
@@ -136,17 +136,24 @@ class ConsumerFilters:
 
     def persist(self) -> None:
         """Drop expired entries, and write the file if anything changed."""
-        self._clean()
+        for _ in self.persist_in_steps():
+            pass
+
+    def persist_in_steps(self) -> Iterator[None]:
+        """As :meth:`persist`, with one entry in each step; the table may change between two steps."""
+        yield from self._clean()
         if self._changed:
             changed, self._changed = self._changed, {}
             self._save(self._file, {key: self.get(*key) for key in changed})
 
-    def _clean(self) -> None:
+    def _clean(self) -> Iterator[None]:
         before = self._clock() - self._keep_ms
         for topic, groups in list(self.table.items()):
-            for group, data in list(groups.items()):
-                if data.is_dead and data.dead_time <= before:
+            for group in list(groups):
+                data = groups.get(group)
+                if data is not None and data.is_dead and data.dead_time <= before:
                     self._remove(topic, group)
+                yield
 
     # -- queries and changes
 

@@ -5,7 +5,7 @@ The rules are in ``core.pop.order``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
@@ -48,18 +48,28 @@ class OrderInfos:
 
     def persist(self) -> None:
         """Remove outdated entries, and write the file if anything changed."""
-        self._clean()
+        for _ in self.persist_in_steps():
+            pass
+
+    def persist_in_steps(self) -> Iterator[None]:
+        """As :meth:`persist`, with one entry in each step; the table may change between two steps."""
+        yield from self._clean()
         changed = self.table.take_changed()
         if changed:
             self._save(self._file, {key: self.table.entries.get(key) for key in changed})
 
-    def _clean(self) -> None:
+    def _clean(self) -> Iterator[None]:
         before = self._clock() - FORGET_AFTER_MS
-        for key, info in list(self.table.entries.items()):
-            topic = self._topics.get(key.topic)
-            gone = topic is None or key.queue_id >= topic.read_queue_nums or self._groups.get(key.group) is None
-            if gone or info.last_pop_time < before:
+        for key in list(self.table.entries):
+            info = self.table.entries.get(key)
+            if info is not None and (self._is_gone(key) or info.last_pop_time < before):
                 self.table.forget(key)
+            yield
+
+    def _is_gone(self, key: OrderKey) -> bool:
+        """Return True if a queue or its group no longer exists."""
+        topic = self._topics.get(key.topic)
+        return topic is None or key.queue_id >= topic.read_queue_nums or self._groups.get(key.group) is None
 
 
 def _orders(tree: Any) -> list[tuple[OrderKey, OrderInfo]]:

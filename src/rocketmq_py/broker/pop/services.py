@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,10 @@ class PopServices:
     def persist(self) -> None:
         """Write the files that have changed."""
         self.orders.persist()
+
+    def persist_in_steps(self) -> Iterator[None]:
+        """As :meth:`persist`, in short steps."""
+        return self.orders.persist_in_steps()
 
     def close(self) -> None:
         """Stop the thread that loads messages to be revived."""

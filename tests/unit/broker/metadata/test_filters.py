@@ -428,6 +428,33 @@ def test_only_changed_expressions_are_saved(tmp_path: Path) -> None:
     assert saved == [[("t", "g0"), ("t", "g1"), ("t", "g2")], [("t", "g1")], [("t", "g1")]]
 
 
+def test_filters_may_change_while_outdated_ones_are_dropped_in_steps(tmp_path: Path) -> None:
+    entry = {"topic": "t", "expression": "a > 5", "expressionType": "SQL92", "bornTime": 5, "deadTime": 9}
+    filters = table(tmp_path, *(entry | {"consumerGroup": f"g{number}"} for number in range(4)))
+    steps = filters.persist_in_steps()
+    next(steps)
+    assert list(filters.table["t"]) == ["g1", "g2", "g3"], "one in each step"
+    filters.register("g1", [subscription(version=1)])
+    filters._remove("t", "g2")
+    for _ in steps:
+        pass
+    assert list(filters.table["t"]) == ["g1"]
+    groups = json.loads((tmp_path / "consumerFilter.json").read_bytes())["filterDataByTopic"]["t"]["groupFilterData"]
+    assert list(groups) == ["g1"]
+
+
+def test_filters_are_persisted_in_slices(running: InProcess, client: Client) -> None:
+    filters = running.services.filters
+    beat(client, *(subscription(topic=f"t{number}") for number in range(3)))
+    running.now += 1
+    client.leave()
+    running.now += DAY
+    running.services.persist_filters()
+    assert len(filters.table) == 3, "in a later turn"
+    running.services.slices.finish()
+    assert filters.table == {}
+
+
 def test_the_bits_of_a_group_equal_java_s() -> None:
     assert bloom_data("gg", "tt") == {"bitNum": 112, "bitPos": [66, 24, 83]}  # as a Java broker wrote them
 

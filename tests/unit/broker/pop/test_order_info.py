@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.core.pop.order import FORGET_AFTER_MS
 from rocketmq_py.protocol import pop_handle
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -154,6 +155,29 @@ def test_ordered_pops_survive_a_restart(tmp_path: Path) -> None:
         running.services.topics.delete("t")
         running.services.pop.persist()
         assert not running.services.pop.orders.table.entries
+
+
+def test_outdated_entries_are_removed_in_slices(running: InProcess, client: Client) -> None:
+    make_topic(running, 3)
+    for queue_id in range(3):
+        put(client, b"a", queue_id=queue_id)
+        take(client, queue_id=queue_id, **ORDER)
+    orders = running.services.pop.orders
+    steps = orders.persist_in_steps()
+    running.now += FORGET_AFTER_MS + 1
+    next(steps)
+    assert sorted(key.queue_id for key in orders.table.entries) == [1, 2], "one in each step"
+    orders.table.forget(next(iter(orders.table.entries)))
+    for _ in steps:
+        pass
+    assert not orders.table.entries
+    put(client, b"b")
+    take(client, **ORDER)
+    running.now += FORGET_AFTER_MS + 1
+    running.services.persist_pops()
+    assert orders.table.entries, "in a later turn"
+    running.services.slices.finish()
+    assert not orders.table.entries
 
 
 def test_the_file_has_the_form_of_java_and_only_changes_are_saved(tmp_path: Path) -> None:
