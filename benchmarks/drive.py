@@ -30,7 +30,7 @@ class Driven(msgspec.Struct, frozen=True):
 
     Times are microseconds from the writing of a request to the reading of its answer. ``own_cores`` is the average
     number of cores used by the generator, ``server_cores`` that of the given processes. ``sent`` has the number of
-    messages by address and queue.
+    messages by address and queue. Deliveries are those of a fan-out; their times begin when a message was to be sent.
     """
 
     requests: int
@@ -47,6 +47,10 @@ class Driven(msgspec.Struct, frozen=True):
     server_cores: float
     server_cpu_us_per_message: float
     sent: list[list[int]]
+    deliveries: int = 0
+    delivery_p50_us: float = 0.0
+    delivery_p99_us: float = 0.0
+    delivery_max_us: float = 0.0
 
 
 def missing() -> str | None:
@@ -153,6 +157,8 @@ def _words(load: Load, brokers: int) -> list[str]:
     words: list[str] = [load.kind]
     words += [word for name, value in named.items() for word in (f"--{name}", str(value))]
     words += ["--topics", str(load.topics)] if load.topics is not None else []
+    words += ["--groups", str(load.groups)] if load.groups is not None else []
+    words += ["--from", str(load.begin)] if load.begin else []
     words += [word for name, value in load.properties.items() for word in ("--property", f"{name}={value}")]
     return words
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-Kind = Literal["send", "batch", "pull", "pop", "transaction"]
+Kind = Literal["send", "batch", "pull", "pop", "fan-out", "transaction"]
 
 TOPIC = "bench"
 QUEUES = 8
@@ -26,6 +26,8 @@ class Load:
     :param each: messages of a batch, a pull or a pop.
     :param run: number of successive messages to one queue before the next queue gets as many.
     :param topics: number of topics with one queue, used in turn; None for one topic with ``queues`` queues.
+    :param groups: number of groups that get each message of a fan-out; ``NAME-0`` and so on.
+    :param begin: offset from which on queues are pulled.
     :param properties: further properties of every message.
     """
 
@@ -39,12 +41,14 @@ class Load:
     run: int = 1
     headers: Literal["json", "rocketmq"] = "json"
     topics: int | None = None
+    groups: int | None = None
+    begin: int = 0
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def messages_each(self) -> int:
         """Messages of one request."""
-        return 1 if self.kind in ("send", "transaction") else self.each
+        return 1 if self.kind in ("send", "fan-out", "transaction") else self.each
 
 
 @dataclass(frozen=True, slots=True)

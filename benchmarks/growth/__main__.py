@@ -16,6 +16,7 @@ import click
 
 from benchmarks.errors import BenchError
 from benchmarks.figures import human
+from benchmarks.growth.delivered import due, fan_out
 from benchmarks.growth.sides import Side
 from benchmarks.growth.stored import answers, cold, keys
 from benchmarks.growth.works import Context, Measured, groups, members, topics
@@ -29,11 +30,18 @@ SIZES: Mapping[str, tuple[int, ...]] = {
     "answers": (1_000, 10_000),
     "keys": (2_000_000,),
     "cold": (1_024,),
+    "fan-out": (100, 300),
+    "due": (1_000_000,),
 }
-"""What is measured by default: numbers of topics, groups, members; of topics and groups; of messages; MiB of bodies."""
+"""What is measured by default.
+
+Numbers of topics, groups, members; of topics and groups; of messages; MiB of bodies; numbers of groups that get each
+message; of delayed messages.
+"""
 
 WORKS: Mapping[str, Callable[[Context, Side, int], Measured]] = {
     "topics": topics, "groups": groups, "members": members, "answers": answers, "keys": keys, "cold": cold,
+    "fan-out": fan_out, "due": due,
 }  # fmt: skip
 
 

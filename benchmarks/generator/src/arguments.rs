@@ -19,6 +19,8 @@ kinds:
   batch         batches of --each messages (SEND_BATCH_MESSAGE)
   pull          pulls of --each messages from --from on, queue after queue
   pop           pops of --each messages, each acknowledged with one batch ack; one pop per queue is under way
+  fan-out       single messages, which --groups groups wait for, each with a pull of every queue on a connection
+                of its own; ends when each group has all of them
   transaction   half messages, each answer followed by a commit; ends when all messages are delivered
 
 options:
@@ -32,6 +34,7 @@ options:
   --topic NAME                 [bench]
   --topics N                   NAME-0 to NAME-(N-1) in turn instead, one queue each
   --queues N                   [8]
+  --groups N                   that messages are delivered to, named NAME-0 to NAME-(N-1) after --group
   --run N                      so many messages to a queue, and then to the next [1]
   --size BYTES                 of a body [1024]
   --each N                     messages of a batch, pull or pop [32]
@@ -44,12 +47,15 @@ options:
   --verify                     decode every answer whole, not only the first ones
   --timeout S                  without any answer, the run fails [60]";
 
+const KINDS: &str = "send, batch, pull, pop, fan-out or transaction";
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     Send,
     Batch,
     Pull,
     Pop,
+    FanOut,
     Transaction,
 }
 
@@ -72,6 +78,7 @@ pub struct Arguments {
     pub topic: String,
     pub topics: Option<usize>,
     pub queues: usize,
+    pub groups: usize,
     pub run: u64,
     pub size: usize,
     pub each: usize,
@@ -102,7 +109,7 @@ impl Arguments {
                 other => return Err(other.unexpected().into()),
             }
         }
-        let Some(kind) = kind else { fail!("what to do is missing: send, batch, pull, pop or transaction") };
+        let Some(kind) = kind else { fail!("what to do is missing: {KINDS}") };
         given.kind = kind;
         given.checked().map(Some)
     }
@@ -120,6 +127,7 @@ impl Arguments {
             topic: "bench".into(),
             topics: None,
             queues: 8,
+            groups: 0,
             run: 1,
             size: 1024,
             each: 32,
@@ -157,6 +165,7 @@ impl Arguments {
             "topic" => self.topic = value.string()?,
             "topics" => self.topics = Some(value.parse()?),
             "queues" => self.queues = value.parse()?,
+            "groups" => self.groups = value.parse()?,
             "run" => self.run = value.parse()?,
             "size" => self.size = value.parse()?,
             "each" => self.each = value.parse()?,
@@ -184,8 +193,8 @@ impl Arguments {
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate <= 1e6)) {
             fail!("--rate is more than 0 and at most 1,000,000 a second");
         }
-        if self.rate.is_some() && !matches!(self.kind, Kind::Send | Kind::Batch) {
-            fail!("--rate is for send and batch");
+        if self.rate.is_some() && !matches!(self.kind, Kind::Send | Kind::Batch | Kind::FanOut) {
+            fail!("--rate is for send, batch and fan-out");
         }
         if self.inflight < self.connections {
             fail!("{} requests in flight cannot use {} connections", self.inflight, self.connections);
@@ -199,6 +208,26 @@ impl Arguments {
         if matches!(self.kind, Kind::Pop | Kind::Transaction) && self.targets.len() > 1 {
             fail!("pops and transactions are driven at one broker");
         }
+        if self.kind == Kind::FanOut {
+            return self.checked_fan_out();
+        }
+        if self.groups != 0 {
+            fail!("--groups is for fan-out");
+        }
+        Ok(self)
+    }
+
+    fn checked_fan_out(mut self) -> Result<Self> {
+        if self.rate.is_none() || self.duration.is_some() || self.until_closed {
+            fail!("a fan-out has a --rate and ends with its --count");
+        }
+        if self.targets.len() > 1 || self.topics.is_some() || self.run != 1 {
+            fail!("a fan-out has one broker and one topic, and its queues in turn");
+        }
+        if self.groups == 0 || self.groups > 1_000 || self.connections != 1 {
+            fail!("a fan-out has 1 to 1,000 --groups, each with a connection");
+        }
+        self.connections = self.groups + 1;
         Ok(self)
     }
 
@@ -217,8 +246,9 @@ fn parse_kind(word: &str) -> Result<Kind> {
         "batch" => Kind::Batch,
         "pull" => Kind::Pull,
         "pop" => Kind::Pop,
+        "fan-out" => Kind::FanOut,
         "transaction" => Kind::Transaction,
-        _ => fail!("{word:?} is not send, batch, pull, pop or transaction"),
+        _ => fail!("{word:?} is not {KINDS}"),
     })
 }
 
@@ -284,6 +314,13 @@ mod tests {
             "send --address h:1 --count 1 --rate 0",
             "send --address h:1 --count 1 --rate NaN",
             "pull --address h:1 --count 1 --rate 5",
+            "send --address h:1 --count 1 --groups 5",
+            "fan-out --address h:1 --count 1 --rate 5",
+            "fan-out --address h:1 --count 1 --groups 5",
+            "fan-out --address h:1 --count 1 --rate 5 --groups 5 --seconds 3",
+            "fan-out --address h:1 --count 1 --rate 5 --groups 5 --run 2",
+            "fan-out --address h:1 --address h:2 --count 1 --rate 5 --groups 5",
+            "fan-out --address h:1 --count 1 --rate 5 --groups 5 --inflight 4 --connections 2",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

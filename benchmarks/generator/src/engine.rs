@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
     load.prepare()?;
     let started_millis = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
     let mut engine = Engine {
-        connections: connect(arguments, load.unanswered_each())?,
+        connections: connect(arguments, load)?,
         load,
         keys: Keys::new(std::process::id(), started_millis),
         born: [b'0'; BORN.len()],
@@ -86,13 +86,14 @@ pub fn run(arguments: &Arguments, load: &mut dyn Load) -> Result<Outcome> {
 }
 
 /// All connections, spread over the brokers, and the requests in flight spread over them.
-fn connect(arguments: &Arguments, unanswered_each: usize) -> Result<Vec<Connection>> {
+fn connect(arguments: &Arguments, load: &dyn Load) -> Result<Vec<Connection>> {
     (0..arguments.connections)
         .map(|index| {
             let target = index % arguments.targets.len();
             let more = usize::from(index < arguments.inflight % arguments.connections);
-            let window = arguments.inflight / arguments.connections + more;
-            Connection::open(&arguments.targets[target].address, target, window, window * unanswered_each)
+            let window = load.window(index, arguments.inflight / arguments.connections + more);
+            let unanswered = window * load.unanswered_each() + load.standing(index);
+            Connection::open(&arguments.targets[target].address, target, window, unanswered)
         })
         .collect()
 }
@@ -101,6 +102,7 @@ impl Engine<'_> {
     fn drive(&mut self, poll: &Epoll, timeout: Duration) -> Result<()> {
         self.start = Instant::now();
         self.note_time();
+        self.begin_all();
         self.fill_all()?;
         let mut events = [EpollEvent::empty(); EVENTS];
         let mut last_answer = Instant::now();
@@ -128,6 +130,22 @@ impl Engine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Writes the requests that connections begin with.
+    fn begin_all(&mut self) {
+        for index in 0..self.connections.len() {
+            loop {
+                let at = self.nanos();
+                let connection = &mut self.connections[index];
+                let Some(opaque) = connection.number() else { break };
+                let stamp = Stamp { opaque, born: &self.born };
+                let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys, at };
+                let Some(sent) = self.load.begin(index, &mut writer) else { break };
+                connection.begin(opaque, sent, at);
+                self.unanswered += 1;
+            }
+        }
     }
 
     fn fill_all(&mut self) -> Result<()> {
@@ -204,7 +222,7 @@ impl Engine<'_> {
         }
         let opaque = connection.number().expect("the answered request's place is free");
         let (target, stamp) = (connection.target, Stamp { opaque, born: &self.born });
-        let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys };
+        let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys, at: now };
         let follows = self
             .load
             .answered(target, &pending.sent, &answer, whole, &mut writer)
@@ -231,7 +249,7 @@ impl Engine<'_> {
             let connection = &mut self.connections[index];
             let Some(opaque) = connection.number() else { return };
             let (target, stamp) = (connection.target, Stamp { opaque, born: &self.born });
-            let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys };
+            let mut writer = Writer { out: connection.output(), stamp, keys: &mut self.keys, at: written_at };
             let Some(sent) = self.load.request(target, &mut writer) else {
                 // None may also mean "not before an answer has come", so a rate needs a load that never waits for one.
                 self.ended |= self.interval.is_some();

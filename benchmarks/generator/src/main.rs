@@ -49,6 +49,8 @@ fn report(load: &dyn Load, outcome: &Outcome) -> serde_json::Value {
     let messages = requests * load.messages_each();
     let server_cpu: f64 = outcome.server_cpu.iter().sum();
     let micros = |nanos: u64| round(nanos as f64 / 1e3, 10.0);
+    let deliveries = load.deliveries();
+    let delivery = |part| deliveries.map_or(0, |times| times.quantile(part));
     json!({
         "requests": requests,
         "messages": messages,
@@ -58,6 +60,10 @@ fn report(load: &dyn Load, outcome: &Outcome) -> serde_json::Value {
         "p99_us": micros(outcome.times.quantile(0.99)),
         "p999_us": micros(outcome.times.quantile(0.999)),
         "max_us": micros(outcome.times.largest()),
+        "deliveries": deliveries.map_or(0, |times| times.total()),
+        "delivery_p50_us": micros(delivery(0.5)),
+        "delivery_p99_us": micros(delivery(0.99)),
+        "delivery_max_us": micros(delivery(1.0)),
         "own_cores": round(outcome.own_cpu / outcome.seconds, 1e4),
         "own_cpu_us_per_message": round(outcome.own_cpu * 1e6 / messages as f64, 1e4),
         "server_cpu_seconds": outcome.server_cpu.iter().map(|seconds| round(*seconds, 1e6)).collect::<Vec<_>>(),

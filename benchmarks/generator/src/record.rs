@@ -24,31 +24,7 @@ pub struct Wanted<'a> {
 ///
 /// `whole` also compares topics, checks CRCs and looks for the unique key.
 pub fn check(body: &[u8], wanted: &Wanted, whole: bool) -> Result<()> {
-    let (mut position, mut count) = (0, 0);
-    while position < body.len() {
-        let rest = &body[position..];
-        if rest.len() < HEAD {
-            fail!("{} bytes are left over after {count} messages", rest.len());
-        }
-        let size = u32_at(rest, 0) as usize;
-        let (queue, offset) = (u32_at(rest, 12), u64_at(rest, 20));
-        if size < HEAD || size > rest.len() || !matches!(u32_at(rest, 4), MAGIC_V1 | MAGIC_V2) {
-            fail!("message {count} of the answer is none: {size} bytes, magic {:#x}", u32_at(rest, 4));
-        }
-        if queue != wanted.queue || offset != wanted.first_offset + count as u64 {
-            fail!(
-                "message {count} of the answer is {queue}:{offset}, wanted was queue {} from {} on",
-                wanted.queue,
-                wanted.first_offset
-            );
-        }
-        if whole {
-            check_whole(&rest[..size], wanted.topic)
-                .ok_or_else(|| Failure::new(format!("message {queue}:{offset} is corrupt, or of another topic")))?;
-        }
-        position += size;
-        count += 1;
-    }
+    let count = count(body, wanted.topic, wanted.queue, wanted.first_offset, whole)?;
     if count != wanted.count {
         fail!(
             "an answer of queue {} from {} on has {count} messages, wanted were {}",
@@ -58,6 +34,34 @@ pub fn check(body: &[u8], wanted: &Wanted, whole: bool) -> Result<()> {
         );
     }
     Ok(())
+}
+
+/// As `check`, for an answer of any number of messages, which it returns.
+pub fn count(body: &[u8], topic: &str, queue: u32, first_offset: u64, whole: bool) -> Result<usize> {
+    let (mut position, mut count) = (0, 0);
+    while position < body.len() {
+        let rest = &body[position..];
+        if rest.len() < HEAD {
+            fail!("{} bytes are left over after {count} messages", rest.len());
+        }
+        let size = u32_at(rest, 0) as usize;
+        let (found, offset) = (u32_at(rest, 12), u64_at(rest, 20));
+        if size < HEAD || size > rest.len() || !matches!(u32_at(rest, 4), MAGIC_V1 | MAGIC_V2) {
+            fail!("message {count} of the answer is none: {size} bytes, magic {:#x}", u32_at(rest, 4));
+        }
+        if found != queue || offset != first_offset + count as u64 {
+            fail!(
+                "message {count} of the answer is {found}:{offset}, wanted was queue {queue} from {first_offset} on"
+            );
+        }
+        if whole {
+            check_whole(&rest[..size], topic)
+                .ok_or_else(|| Failure::new(format!("message {queue}:{offset} is corrupt, or of another topic")))?;
+        }
+        position += size;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// None when a length, the CRC, the topic or the unique key is wrong.

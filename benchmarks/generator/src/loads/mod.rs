@@ -1,5 +1,6 @@
 //! What is asked, and what has to be answered: one module for each kind of load.
 
+mod fanout;
 mod pop;
 mod pull;
 mod send;
@@ -9,6 +10,7 @@ use crate::answer::Answer;
 use crate::arguments::{Arguments, Kind};
 use crate::failure::Result;
 use crate::frame::{Keys, Stamp, Template};
+use crate::histogram::Histogram;
 
 /// A request under way.
 #[derive(Clone, Debug)]
@@ -26,6 +28,8 @@ pub struct Writer<'a> {
     pub out: &'a mut Vec<u8>,
     pub stamp: Stamp<'a>,
     pub keys: &'a mut Keys,
+    /// When the request counts as written, or when the answer came, in nanoseconds from the start.
+    pub at: u64,
 }
 
 impl Writer<'_> {
@@ -55,6 +59,21 @@ pub trait Load {
         1
     }
 
+    /// Writes a request that a connection begins with, before any timed one; None when there is no further one.
+    fn begin(&mut self, _connection: usize, _writer: &mut Writer) -> Option<Sent> {
+        None
+    }
+
+    /// So many requests a connection begins with.
+    fn standing(&self, _connection: usize) -> usize {
+        0
+    }
+
+    /// Timed requests that may be under way on a connection; `usual` if all connections are alike.
+    fn window(&self, _connection: usize, usual: usize) -> usize {
+        usual
+    }
+
     /// Runs before the clock starts.
     fn prepare(&mut self) -> Result<()> {
         Ok(())
@@ -73,6 +92,11 @@ pub trait Load {
         0
     }
 
+    /// Times from a send to a delivery; None for loads that do not wait for messages.
+    fn deliveries(&self) -> Option<&Histogram> {
+        None
+    }
+
     /// Messages sent, for each target and each of its places; empty for loads that send none.
     fn sent(&self) -> Vec<Vec<u64>> {
         vec![]
@@ -84,6 +108,7 @@ pub fn load(arguments: &Arguments) -> Result<Box<dyn Load>> {
     Ok(match arguments.kind {
         Kind::Send | Kind::Batch => Box::new(send::Sends::new(arguments)),
         Kind::Pull => Box::new(pull::Pulls::new(arguments)?),
+        Kind::FanOut => Box::new(fanout::FanOut::new(arguments)),
         Kind::Pop => Box::new(pop::Pops::new(arguments)),
         Kind::Transaction => Box::new(transaction::Transactions::new(arguments)),
     })
