@@ -549,7 +549,7 @@ class Services:
         self.clients.disconnected(peer)
 
     def _topics_changed(self, changed: list[TopicConfig]) -> None:
-        self.sender.targets.known.clear()
+        self.sender.targets.forget()
         self.registration.topics_changed(changed)
 
     def _offset_reset(self, group: str, topic: str, queue_id: int) -> None:

@@ -95,7 +95,7 @@ class SendService:
         Called when settings may have changed.
         """
         self._max_body = self._store.config.max_message_size
-        self.targets.known.clear()
+        self.targets.forget()
 
     # -- runs
 

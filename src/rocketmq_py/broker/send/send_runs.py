@@ -19,6 +19,8 @@ from rocketmq_py.wire.frame import HEAD_SIZE
 
 _SHARDED = "__SHARDINGKEY\x01"
 UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
+_CACHED, _SHORT = 32_768, 128
+"""So many kinds of sends are cached at most, of those with so many characters of properties: 20 MiB."""
 
 
 class SendRuns:
@@ -37,7 +39,7 @@ class SendRuns:
     ) -> None:  # fmt: skip
         self._append = store.append_run
         self._log_end = store.appended_end
-        self._known = targets.known
+        self._known, self._plain = targets.known, targets.plain
         self._common_tags_code = property_writer.common_tags_code
         self._suffix = property_writer.suffix.encode()
         self._host = host_hex.encode()
@@ -51,7 +53,8 @@ class SendRuns:
         :param counts: counts stored messages; sends to different topics, or of different types, end a run then.
         """
         kinds = run.kinds()
-        targets = [self._target(kind) for kind in kinds]
+        plain = self._plain.get
+        targets = [plain(kind) or self._target(kind) for kind in kinds]
         if counts is None:
             found = self._append(run, begin, targets, peer.host, self._suffix)
         else:
@@ -85,7 +88,12 @@ class SendRuns:
         tags_code = self._common_tags_code(others)
         if tags_code is None:
             return None
-        return KindTarget(target.topic, target.queue_id, sys_flag | target.sys_flag, tags_code)
+        found = KindTarget(target.topic, target.queue_id, sys_flag | target.sys_flag, tags_code)
+        if len(others) <= _SHORT:
+            if len(self._plain) >= _CACHED:
+                self._plain.clear()
+            self._plain[kind] = found
+        return found
 
 
 def send_fields(msg_id: str, queue: str, offset: str, uniq_key: str, extra: dict[str, str]) -> dict[str, str]:

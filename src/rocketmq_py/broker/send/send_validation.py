@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from rocketmq_py.accelerator import SendKind
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metadata.message_types import type_fault
@@ -23,6 +24,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.send import SendMessage, SendMessageV2
 from rocketmq_py.protocol.sys_flag import MULTI_TAGS
+from rocketmq_py.store import KindTarget
 
 SendHeader = SendMessage | SendMessageV2
 
@@ -63,7 +65,14 @@ class SendTargets:
         self._topics = topics
         self._clock = clock
         self.known: dict[tuple[str, int], SendTarget] = {}
-        """Cached targets; cleared when topics or settings change."""
+        """Cached targets."""
+        self.plain: dict[SendKind, KindTarget] = {}
+        """What :class:`~rocketmq_py.broker.send.send_runs.SendRuns` has made of them."""
+
+    def forget(self) -> None:
+        """Clear the cache, because topics or settings have changed."""
+        self.known.clear()
+        self.plain.clear()
 
     def find(self, header: SendHeader, address: str) -> SendTarget:
         """Check a send, without using the cache, and return the topic and queue to store it in.

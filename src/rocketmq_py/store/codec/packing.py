@@ -21,10 +21,13 @@ class Entries:
 
     def __init__(self, unit: str) -> None:
         self._width = len(unit)
+        self._one = Struct(">" + unit).pack
         self._layouts = [Struct(">" + unit * (1 << power)) for power in range(_LARGEST + 1)]
 
     def pack(self, flat: Sequence[int]) -> bytes:
         """Pack entries given as a flat sequence of fields."""
+        if len(flat) == self._width:
+            return self._one(*flat)
         count = len(flat) // self._width
         power = count.bit_length() - 1
         if 0 < count == 1 << power and power <= _LARGEST:

@@ -199,7 +199,7 @@ class Writer:
             return None
         queues, targets = self._run_targets(kinds)
         appended = run.append(
-            begin, targets, list(map(_run_queue, queues)),
+            begin, targets, [(q.queue_id, q.magic, q.topic_part, q.next_offset, q.key_hash) for q in queues],
             (born_host, self._host), suffix, (self._now or self.now(), self._start + self._position, room),
             (self._config.max_message_size, MAX_PROPERTIES),
         )  # fmt: skip
@@ -207,9 +207,16 @@ class Writer:
             return None
         stop, records, entries, keys, answers = appended
         self._take_encoded(records, keys)
+        touched = self.touched.append
         for queue, flat in zip(queues, entries, strict=True):
-            if flat:
-                self._take_entries(queue, flat)
+            if not flat:
+                continue
+            if queue.pending:
+                queue.pending += flat
+            else:
+                touched(queue)
+                queue.pending = flat
+            queue.next_offset += len(flat) // 3
         return stop, answers
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
@@ -219,12 +226,17 @@ class Writer:
         """
         places: dict[ConsumeQueue, int] = {}
         targets: list[RunTarget | None] = []
+        find = self._queues.by_key.get
         for kind in kinds:
-            queue = self._queues.by_key.get((kind.topic, kind.queue_id)) if kind is not None else None
-            if kind is None or queue is None or queue.is_batched:
+            if kind is None:
+                targets.append(None)
+                continue
+            topic, queue_id, sys_flag, tags_code = kind
+            queue = find((topic, queue_id))
+            if queue is None or queue.is_batched:
                 targets.append(None)
             else:
-                targets.append((places.setdefault(queue, len(places)), kind.sys_flag, kind.tags_code))
+                targets.append((places.setdefault(queue, len(places)), sys_flag, tags_code))
         return list(places), targets
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:

@@ -44,7 +44,7 @@ def test_a_target_has_what_its_topic_adds(running: InProcess, targets: SendTarge
 
 def test_targets_are_remembered_but_random_ones(running: InProcess, targets: SendTargets) -> None:
     make(running)
-    targets.known.clear()
+    targets.forget()
     found = {targets.find(send("t", -1), "x").queue_id for _ in range(200)}
     assert found == {0, 1, 2}
     assert targets.known == {}
@@ -140,7 +140,7 @@ def test_only_retry_topics_are_created_if_topics_are_not(
 def test_a_message_of_the_wrong_type_is_refused_if_types_are_checked(running: InProcess, targets: SendTargets) -> None:
     make(running, attributes={"message.type": "DELAY"})
     assert targets.find(send(), "x").topic == "t"
-    targets.known.clear()
+    targets.forget()
     running.config.enable_topic_message_type_check = True
     assert refused(targets)[0] == MESSAGE_ILLEGAL
     assert targets.find(send(properties={"DELAY": "3"}), "x").topic == "t"
