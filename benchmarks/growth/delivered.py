@@ -64,17 +64,16 @@ def due(context: Context, side: Side, count: int) -> Measured:
     with running(side, context.work, lambda store: write_topics(store, [_DUE.topic])) as server:
         warm = _send_due(context, server, _WARM_MESSAGES, time.time() + 3 + _WARM_MESSAGES / 5_000)
         found: Measured = {"sends/s": warm.rate}
-        with Control(server.broker) as control:
-            before = _wait_for(control, warm.messages)
-            at = float(round(time.time() + lead_seconds(count, warm.rate)))
-            for part in range(_PARTS):
-                _send_due(context, server, count // _PARTS, at + part / _PARTS)
-            if (late := time.time() - at) > 0:
-                raise BenchError(f"the last delayed message was sent {late:.1f} s after the first was due")
-            time.sleep(max(0.0, -late - _SPARE_SECONDS / 2))
-            with steady(context, server, found):
-                _wait_for(control, before + count // _PARTS * _PARTS)
-                found["all there after, s"] = time.time() - at
+        before = _wait_for(server, warm.messages)
+        at = float(round(time.time() + lead_seconds(count, warm.rate)))
+        for part in range(_PARTS):
+            _send_due(context, server, count // _PARTS, at + part / _PARTS)
+        if (late := time.time() - at) > 0:
+            raise BenchError(f"the last delayed message was sent {late:.1f} s after the first was due")
+        time.sleep(max(0.0, -late - _SPARE_SECONDS / 2))
+        with steady(context, server, found):
+            _wait_for(server, before + count // _PARTS * _PARTS)
+            found["all there after, s"] = time.time() - at
         return found
 
 
@@ -88,11 +87,12 @@ def _send_due(context: Context, server: Running, count: int, at: float) -> Drive
     return context.generator.drive(server.broker, load, count)
 
 
-def _wait_for(control: Control, wanted: int) -> int:
+def _wait_for(server: Running, wanted: int) -> int:
     """Wait until the topic has so many messages; return their number."""
     deadline = time.monotonic() + _LAST_SECONDS
-    while (found := sum(control.max_offsets(_DUE.topic, QUEUES))) < wanted:
-        if time.monotonic() > deadline:
-            raise BenchError(f"{control.address}: {wanted - found} delayed messages were not delivered")
-        time.sleep(_LOOK_SECONDS)
+    with Control(server.broker) as control:  # not kept open: a broker closes connections that are idle for two minutes
+        while (found := sum(control.max_offsets(_DUE.topic, QUEUES))) < wanted:
+            if time.monotonic() > deadline:
+                raise BenchError(f"{control.address}: {wanted - found} delayed messages were not delivered")
+            time.sleep(_LOOK_SECONDS)
     return found

@@ -20,7 +20,7 @@ ENTRY_BYTES = 20
 DISK_SHARE = 0.75
 """The share of a disk that is used before old files are removed early (``diskMaxUsedSpaceRatio``)."""
 EMPTY_MIB = 20.0
-TOPIC_KIB = 6.0
+TOPIC_KIB = 7.0
 GROUP_KIB = 3.5
 CONNECTION_KIB = 2.5
 HELD_PULL_KIB = 6.0
