@@ -14,6 +14,7 @@ from rocketmq_py.client.facade import BlockingFacade
 from rocketmq_py.client.producer import producer as aio
 from rocketmq_py.client.producer.producer import QueueSelector, chooser
 from rocketmq_py.client.send.batcher import BatchedSend
+from rocketmq_py.client.send.futures import ThreadFuture
 from rocketmq_py.client.send.preparing import Admitted
 from rocketmq_py.client.send.targets import Target, outcome_of
 from rocketmq_py.core.peer import Reply
@@ -66,12 +67,15 @@ class DirectProducer(BlockingFacade[aio.Producer]):
 
     def _post(self, delivery: Admitted) -> Future[SendResult]:
         """Have the event loop send a message once the limits of sends in progress admit it; return its future."""
-        sender = self._aio.sender
         future: Future[SendResult] = Future()
         future.set_running_or_notify_cancel()
+        self._begin(delivery, future)
+        return future
+
+    def _begin(self, delivery: Admitted, future: Future[SendResult] | ThreadFuture) -> None:
+        sender = self._aio.sender
         sender.admit_when_possible(delivery, self._portal.check)
         self._portal.post(lambda: sender.begin(delivery, future))
-        return future
 
     def _blocking_send_oneway(self, message: Message, queue: MessageQueue | None) -> None:
         if self._aio.hooks is not None:
@@ -118,7 +122,9 @@ class DirectProducer(BlockingFacade[aio.Producer]):
     def _send(self, delivery: Admitted) -> SendResult:
         self._portal.check()
         if isinstance(delivery, BatchedSend):
-            return self._post(delivery).result()
+            future = ThreadFuture()
+            self._begin(delivery, future)
+            return future.result()
         sender = self._aio.sender
         sender.occupy_thread(delivery)
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import threading
 from collections.abc import Callable
 
 from rocketmq_py.model import SendResult
@@ -36,7 +37,41 @@ class SharedFuture:
         self._ended(error)
 
 
-SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult] | SharedFuture
+class ThreadFuture:
+    """The future of a send that one thread waits for; a ``concurrent.futures.Future`` costs several times as much."""
+
+    __slots__ = ("_is_open", "_outcome")
+
+    def __init__(self) -> None:
+        self._outcome: SendResult | Exception | None = None
+        self._is_open = threading.Lock()
+        self._is_open.acquire()
+
+    def result(self) -> SendResult:
+        """Wait for the result and return it, or raise the error. Call it once."""
+        self._is_open.acquire()
+        outcome = self._outcome
+        if isinstance(outcome, SendResult):
+            return outcome
+        assert outcome is not None
+        raise outcome
+
+    def done(self) -> bool:
+        """True if there is a result or an error."""
+        return self._outcome is not None
+
+    def set_result(self, result: SendResult) -> None:
+        """Wake the thread with a result."""
+        self._outcome = result
+        self._is_open.release()
+
+    def set_exception(self, error: Exception) -> None:
+        """Wake the thread with an error."""
+        self._outcome = error
+        self._is_open.release()
+
+
+SendFuture = asyncio.Future[SendResult] | concurrent.futures.Future[SendResult] | ThreadFuture | SharedFuture
 """The future of a send: its result, or its error, which is a RocketMQError or what a queue selector raised."""
 
 
