@@ -64,3 +64,8 @@ def test_a_transaction_has_its_own_id_or_that_of_its_message(transaction_id: str
 def test_a_message_has_a_delay_level_or_none(raw: bytes, level: int) -> None:
     head = RecordHead(0, 0, 0, 0, 0, 0, 0, 0, 1, bytes(8), 2, bytes(8), 0, 0, 0)
     assert MessageExt(head, "t", b"x", raw).delay_level == level
+
+
+def test_a_message_of_topic_and_body_has_nothing_else() -> None:
+    message = Message("t", b"x")
+    assert (message.topic, message.body, message.flag, message.tags, message.keys) == ("t", b"x", 0, None, None)

@@ -41,6 +41,8 @@ def test_the_heartbeat_of_apaches_cpp_client() -> None:
     (b'{"topicName":"t","topicFilterType":"multi_tag","perm":"+2"}',
      TopicConfig(topic_name="t", topic_filter_type="MULTI_TAG", perm=2)),
     (b'{"topicName":["t"],"topicFilterType":"new kind","order":"N","perm":"6.0"}', TopicConfig(topic_name="t")),
+    (b'{"topicName":"t","perm":"true","readQueueNums":"FALSE","writeQueueNums":true}',
+     TopicConfig(topic_name="t", perm=1, read_queue_nums=0, write_queue_nums=1)),
     (b'/* by hand */ {"topicName":"\\x41", // a letter\n "order":"y"}', TopicConfig(topic_name="A", order=True)),
 ])  # fmt: skip
 def test_values_of_another_type_are_converted(text: bytes, topic: TopicConfig) -> None:

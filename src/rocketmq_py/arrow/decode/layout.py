@@ -95,7 +95,7 @@ class Layout:
     members are byte positions and lengths in ``data``.
     """
 
-    __slots__ = ("body_length", "body_start", "data", "head", "properties_length", "properties_start", "raw", "starts",
+    __slots__ = ("body_length", "body_start", "data", "head", "properties_length", "properties_start", "starts",
                  "topic_length", "topic_start")  # fmt: skip
 
     def __init__(self, raw: bytes, starts: Ints) -> None:
@@ -104,7 +104,6 @@ class Layout:
         :param starts: byte position of each record in ``raw``.
         :raises Irregular: the records have different layouts, one is an inner batch, or its lengths do not add up.
         """
-        self.raw = raw
         self.starts = starts
         self.data = data = np.frombuffer(raw, np.uint8)
         self.head = head = _read_heads(data, starts)

@@ -194,6 +194,9 @@ def test_a_master_that_does_not_answer_is_avoided_for_a_while() -> None:
             with pytest.raises(NetworkError):
                 cluster.latest(queues)
         assert len(master.requests) == 2, "each once without retries"
+        with client(slave, retries=2) as cluster, pytest.raises(NetworkError):
+            cluster.latest(queues)
+        assert len(master.requests) == 4, "they take turns"
 
 
 @pytest.mark.parametrize("retries", [0, 1, 3])

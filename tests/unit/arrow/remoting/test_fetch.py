@@ -621,6 +621,8 @@ def test_the_first_pulls_are_sent_when_a_range_begins() -> None:
         with closing(Fetcher(QueueRange(QUEUE, 0, 10), at, settings)) as fetcher:
             fetcher.begin()
             assert body_of(fetcher) == messages(0, 10)
+    with closing(fetcher_of(gone, 0, 10, retries=0)) as fetcher, pytest.raises(NetworkError, match=gone.address):
+        fetcher.begin()
 
 
 def test_pulls_at_a_broker_that_filters_are_as_far_apart_as_it_looks() -> None:

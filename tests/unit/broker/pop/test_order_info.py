@@ -88,6 +88,20 @@ def test_an_ordered_ack_wakes_held_pops(running: InProcess, client: Client) -> N
     assert [[one.body for one in popped(answer)] for answer in waiting.heard] == [[b"b"]]
 
 
+def test_an_ack_in_order_wakes_nobody_while_other_messages_are_out(
+    running: InProcess, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(running)
+    put(client, b"a", b"b", b"c")
+    first, second = take(client, max_msg_nums=2, **ORDER)
+    woken: list[tuple[object, ...]] = []
+    monkeypatch.setattr(running.services.pop.polling, "messages_back", lambda *place: woken.append(place))
+    ack(client, first)
+    assert (running.services.offsets.query("g", "t", 0), woken) == (1, [])
+    ack(client, second)
+    assert (running.services.offsets.query("g", "t", 0), woken) == (2, [("t", "g", 0)])
+
+
 @pytest.mark.parametrize("invisible_ms", [2_000, 9_000])
 def test_visible_messages_wake_held_pops(running: InProcess, client: Client, invisible_ms: int) -> None:
     make_topic(running)

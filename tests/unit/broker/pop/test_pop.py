@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -574,3 +575,11 @@ def test_an_orderly_stop_has_written_the_offsets_that_count(tmp_path: Path) -> N
         assert bodies(take(again.connect())) == [b"a", b"b"]
     finally:
         again.services.close()
+
+
+def test_a_pop_that_cannot_be_revived_is_due_again_in_a_second() -> None:
+    postponed: list[tuple[object, int]] = []
+    inflight = SimpleNamespace(postpone=lambda one, due_ms: postponed.append((one, due_ms)))
+    reviver = SimpleNamespace(_revive_log=SimpleNamespace(inflight=inflight), _clock=lambda: 5_000)
+    revive.Reviver.postpone(cast(Any, reviver), cast(Any, "a pop"))
+    assert postponed == [("a pop", 6_000)]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.records.message_properties import encode
+from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransactions
@@ -274,3 +275,7 @@ def test_half_messages_are_refused_with_too_few_replicas(tmp_path: Path) -> None
         answered = running.connect().ask(Code.SEND_HALF_MESSAGES, send(queue_id=2, sys_flag=4, batch=True), body)
         assert (answered.code, answered.remark) == (ResponseCode.SYSTEM_ERROR, "in-sync replicas not enough")
         assert count(running, HALF) == 0
+
+
+def test_half_messages_may_take_64_mebibytes_of_memory() -> None:
+    assert HalfMessageCache()._most_bytes == 64 * 1024 * 1024

@@ -157,3 +157,18 @@ def test_a_reply_without_properties_is_stored_without_properties(client: Client)
     answer = client.ask(Code.SEND_REPLY_MESSAGE_V2, header, b"body")
     assert (answer.code, answer.remark) == (1, "reply message properties[REPLY_TO_CLIENT] is null")
     assert stored(client) == [(b"body", {})]
+
+
+@pytest.mark.parametrize(("replicas", "offset"), [(1, "0"), (2, None)])
+def test_a_master_that_waits_for_slaves_stores_replies_as_it_stores_sends(
+    tmp_path: Path, replicas: int, offset: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    with broker(
+        tmp_path, broker_role="SYNC_MASTER", in_sync_replicas=replicas, total_replicas=replicas,
+        enable_slave_acting_master=True,
+    ) as running:  # fmt: skip
+        client = running.connect()
+        answer = asyncio.run(answered(client, send(TOPIC, properties=REPLY), requester_of(running)))
+        assert (answer.code, len(answer.ext["msgId"])) == (0, 32 if offset else 1)
+        assert running.services.store.queue_range(TOPIC, 0) == (0, 1 if offset else 0)
+        assert ("was not stored" in caplog.text) is (offset is None)

@@ -180,6 +180,20 @@ def test_a_pull_of_old_offsets_goes_to_the_broker_that_has_them(running: InProce
     )  # fmt: skip
 
 
+def test_damaged_messages_of_another_broker_have_logical_offsets(running: InProcess, static: Client) -> None:
+    queues = running.services.mappings.table["t"].hosted_queues
+    queues[0] = [
+        MappingItem(gen=0, queue_id=5, bname="broker-b", logic_offset=100, start_offset=30),
+        MappingItem(gen=1, queue_id=0, bname=A, logic_offset=10_000),
+    ]
+    other = OtherBroker(
+        0, suggestWhichBrokerId="0", nextBeginOffset="40", minOffset="30", maxOffset="40", damaged="31,38"
+    )
+    running.services.forwarder.ask = other  # type: ignore[method-assign]
+    answer = ask_forwarded(static, Code.PULL_MESSAGE, pull("t", 100, 0))
+    assert (answer.ext["damaged"], answer.ext["offsetDelta"]) == ("101,108", "70")
+
+
 def test_a_pull_continues_here_after_old_offsets(running: InProcess, static: Client) -> None:
     other = OtherBroker(19, suggestWhichBrokerId="0", nextBeginOffset="40", minOffset="0", maxOffset="40")
     running.services.forwarder.ask = other  # type: ignore[method-assign]

@@ -76,6 +76,21 @@ def test_a_crash_during_a_commit_loses_nothing(
         assert count(again, "t", 2) == 1
 
 
+def test_a_slave_ends_no_transaction_of_its_master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was committed just before the master's crash is ended by the master, whose log the slave's is."""
+    running = InProcess(tmp_path)
+    transaction = Transaction(running, running.connect())
+    appends_until(running, 1, monkeypatch)
+    crashing(lambda: transaction.end(COMMIT))
+    monkeypatch.undo()
+    crash(running)
+    for settings, first_open in (({"broker_role": "SLAVE", "broker_id": 1}, 0), ({}, 1)):
+        with broker(tmp_path, **settings) as again:
+            transactions = again.services.transactions
+            transactions.load()
+            assert transactions.table.next_open(1) == first_open
+
+
 def test_a_commit_by_an_earlier_place_ends_the_copy_of_a_check(tmp_path: Path) -> None:
     running = InProcess(tmp_path)
     Transaction(running, running.connect(), UNIQ_KEY="U0").end(ROLLBACK)
