@@ -8,11 +8,13 @@ from itertools import count
 
 import httpx
 import pytest
+from starlette.routing import Route
 
+from rocketmq_py.console.app import create_app
 from rocketmq_py.console.pages import waiting
 from rocketmq_py.console.state import Console
 from rocketmq_py.model import MessageExt
-from tests.unit.console.memory import JSON, QUEUE, browse, message
+from tests.unit.console.memory import JSON, QUEUE, Cluster, MemoryConnection, browse, message
 
 MESSAGE = "/topics/orders/messages/broker-a/0/1"
 PAGES = [
@@ -135,6 +137,32 @@ def test_more_transactions_that_were_given_up_than_a_page_shows_are_not_read(mon
 def test_what_changes_is_not_there_read_only(path: str) -> None:
     async def work(browser: httpx.AsyncClient, _: Console) -> None:
         assert (await browser.post(path, data={})).status_code in (404, 405)
+
+    browse(work, read_only=True)
+
+
+def test_no_method_changes_anything_read_only() -> None:
+    def routes(*, read_only: bool) -> set[tuple[str, str]]:
+        app = create_app(Console(MemoryConnection(Cluster()), read_only=read_only))
+        return {(one.path, method) for one in app.routes if isinstance(one, Route) for method in one.methods or ()}
+
+    may, may_not = routes(read_only=False), routes(read_only=True)
+    assert {method for _, method in may_not} == {"GET", "HEAD"}
+    changing = {path for path, method in may if method not in ("GET", "HEAD")}
+    assert changing == {"/transactions", "/groups/{group}/dead/resend", "/groups/{group}/reset"}
+
+    async def work(browser: httpx.AsyncClient, console: Console) -> None:
+        await browser.get("/transactions")  # which gives the browser its cookie
+        for path in sorted(changing):
+            for method in ("POST", "PUT", "PATCH", "DELETE"):
+                url = path.replace("{group}", "billing")
+                for headers in ({}, {"X-HTTP-Method-Override": "POST"}):
+                    answer = await browser.request(
+                        method, f"{url}?_method=POST", data={"pick": "broker-a:0:0"}, headers=headers
+                    )
+                    assert answer.status_code in (404, 405), (method, url)
+        assert console.connection.admin().changes == []  # type: ignore[attr-defined]
+        assert list(console.audit.entries) == []
 
     browse(work, read_only=True)
 

@@ -49,6 +49,33 @@ def test_the_delay_has_a_limit_and_failures_are_forgotten():
         throttle.check("a")
 
 
+def test_whoever_guesses_for_a_day_has_few_attempts():
+    clock = Clock()
+    throttle, admitted = Throttle(clock), 0
+    for second in range(24 * 3600):
+        clock.now = float(second)
+        try:
+            throttle.check("address h", f"key {second}")
+        except Refused:
+            continue
+        admitted += 1
+    assert 5 < admitted <= 5 + 9 + 24 * 3600 / 300
+
+
+def test_whoever_waits_until_failures_are_forgotten_has_no_more_attempts():
+    clock = Clock()
+    throttle, admitted = Throttle(clock), 0
+    for _ in range(24):
+        for _ in range(20):
+            try:
+                throttle.check("address h")
+            except Refused:
+                continue
+            admitted += 1
+        clock.now += 3600
+    assert admitted == 24 * 5
+
+
 def test_names_that_are_watched_are_bounded():
     throttle = Throttle(Clock())
     for number in range(5000):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -128,6 +129,35 @@ def test_a_login_that_fails_says_why(
         assert 'id="reason"' not in (await browser.get("/login?reason=other")).text
 
     browse(work, failure=failure, guarded=guarded)
+
+
+def test_many_guesses_at_a_time_ask_the_cluster_few_times_and_are_all_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    async def counted(connection: Any) -> bool:
+        asked.append(connection)
+        await asyncio.sleep(0)
+        return False
+
+    monkeypatch.setattr("rocketmq_py.console.login.is_accepted", counted)
+
+    async def work(browser: httpx.AsyncClient, console: Console, sessions: Sessions) -> None:
+        csrf = await token(browser)
+        forms = [{"csrf": csrf, "key": f"user-{number}", "secret": f"guess-{number}"} for number in range(100)]
+        answers = await asyncio.gather(*(browser.post("/login", data=form) for form in forms))
+        reasons = [answer.headers["location"] for answer in answers]
+        assert sum("reason=refused" in reason for reason in reasons) == 5
+        assert sum("reason=wait" in reason for reason in reasons) == 95
+        assert list(console.audit.entries) == [], "guesses do not push changes out of the page"
+
+    browse(work)
+    assert len(asked) == 2 * 5, "one proof of five attempts: with the secret key, and with another one"
+    said = [json.loads(record.getMessage()) for record in caplog.records if '"login"' in record.getMessage()]
+    assert {entry["what"] for entry in said} == {f"user-{number}" for number in range(100)}
+    assert sorted(entry["result"] for entry in said) == ["refused: 401"] * 5 + ["refused: 429"] * 95
+    assert "guess-" not in caplog.text
 
 
 def test_logins_are_recorded_and_those_after_many_failures_wait() -> None:
