@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from pathlib import Path
 from typing import Self
 from urllib.error import HTTPError
@@ -29,8 +31,8 @@ class Cluster:
         self.broker = Broker(
             BrokerConfig(
                 listen_port=0, bind_address="127.0.0.1", namesrv_addr=self.namesrv.address,
-                store_path_root_dir=str(self._store), metrics_exporter_type="PROM", metrics_prom_exporter_port=0,
-                **self._settings,
+                store_path_root_dir=str(self._store),
+                **{"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0} | self._settings,
             )
         )  # fmt: skip
         await self.broker.start()
@@ -192,12 +194,34 @@ def test_a_port_that_is_taken_ends_the_start(tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"metrics_exporter_type": "OTLP_GRPC"}, {"metrics_exporter_type": "LOG"}, {"metrics_label": "le:1"},
-     {"metrics_label": "no value"}, {"health_port": 70_000}],
+    [{"metrics_exporter_type": "OTLP_GRPC"}, {"metrics_label": "le:1"}, {"metrics_label": "no value"},
+     {"metric_logging_exporter_interval_in_mills": 999}, {"metric_logging_exporter_interval_in_mills": 86_400_001},
+     {"health_port": 70_000}],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(wrong):
     with pytest.raises(ConfigError):
         BrokerConfig(**wrong)
+
+
+def test_metrics_are_written_to_the_log_instead(tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    settings = {"metrics_exporter_type": "3", "metric_logging_exporter_interval_in_mills": 86_400_000}
+
+    async def main() -> None:
+        async with Cluster(tmp_path / "s", **settings) as cluster:
+            assert cluster.broker.monitoring_ports == {}
+            async with aio.Producer("p", cluster.namesrv.address) as producer:
+                for _ in range(3):
+                    await producer.send(Message("t", b"x"))
+            await cluster.broker._monitor._log.export()
+            assert cluster.broker._monitor._log._interval_ms == 86_400_000
+
+    asyncio.run(main())
+    [line] = [one.getMessage() for one in caplog.records if one.name.endswith("metrics_log")]
+    [scope] = json.loads(line)["scopeMetrics"]
+    [points] = [one["sum"]["dataPoints"] for one in scope["metrics"] if one["name"] == "rocketmq_messages_in_total"]
+    found = {pair["key"]: pair["value"]["stringValue"] for pair in points[0]["attributes"]}
+    assert (len(points), points[0]["asInt"], found["topic"], found["node_type"]) == (1, "3", "t", "broker")
 
 
 def test_a_name_server_shows_its_brokers(tmp_path):

@@ -21,7 +21,7 @@ from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sys_flag import PERM_RW
-from rocketmq_py.server.monitoring.settings import extra_labels, health_place, metrics_place
+from rocketmq_py.server.monitoring.settings import extra_labels, health_place, is_logged, metrics_place
 from rocketmq_py.store import StoreConfig
 
 DEFAULT_STORE = "~/store"
@@ -99,6 +99,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         key of Java's proxy, which checks by default; a Java broker does not check.
     :param metrics_exporter_type: ``PROM`` serves metrics for Prometheus, and the pages of health, on
         ``metrics_prom_exporter_port``; 0 picks a free port.
+        ``LOG`` writes them to the log.
+    :param metric_logging_exporter_interval_in_mills: the interval of ``LOG``, in milliseconds.
     :param metrics_prom_exporter_host: the address to serve metrics on; empty: ``broker_ip1``.
     :param metrics_label: ``key:value,key:value``, labels added to every series.
     :param metrics_otel_cardinality_limit: maximum number of series of one metric.
@@ -261,6 +263,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_message_store_metrics: bool = True
     enable_pop_metrics: bool = True
     metrics_queue_level: bool = False
+    metric_logging_exporter_interval_in_mills: int = 10_000
     health_port: int = -1
     health_host: str = ""
     figures_log_seconds: int = 0
@@ -283,9 +286,16 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
                 raise ConfigError(f"{key} is {name!r}: letters, digits, '-', '_', '%' and '|' are allowed")
         for address in self.namesrv_addresses:
             parse_address(address)
-        metrics_place(self.metrics_exporter_type, self.broker_ip1, self.metrics_prom_exporter_port)
+        self._check_metrics()
+
+    def _check_metrics(self) -> None:
+        if not is_logged(self.metrics_exporter_type):
+            metrics_place(self.metrics_exporter_type, self.broker_ip1, self.metrics_prom_exporter_port)
         health_place(self.health_port, self.broker_ip1)
         extra_labels(self.metrics_label)
+        interval = self.metric_logging_exporter_interval_in_mills
+        if not 1_000 <= interval <= 86_400_000:
+            raise ConfigError(f"metricLoggingExporterIntervalInMills is {interval}: 1000 to 86400000 is expected")
         if not 0 <= self.figures_log_seconds <= 86_400:
             raise ConfigError(f"figuresLogSeconds is {self.figures_log_seconds}: 0 to 86400 is expected")
 

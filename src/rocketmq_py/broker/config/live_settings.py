@@ -59,7 +59,7 @@ AT_START = frozenset({
     "metrics_otel_cardinality_limit", "metrics_queue_level", "enable_stats_metrics", "enable_request_metrics",
     "enable_connection_metrics", "enable_lag_and_dlq_metrics", "enable_transaction_metrics",
     "enable_remoting_metrics", "enable_message_store_metrics", "enable_pop_metrics", "health_port", "health_host",
-    "figures_log_seconds",
+    "figures_log_seconds", "metric_logging_exporter_interval_in_mills",
     "grpc_server_port",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics.collect import Collector
+from rocketmq_py.broker.metrics.metrics_log import MetricsLog
 from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.server import Server
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.server.monitoring.health import Checks
-from rocketmq_py.server.monitoring.settings import places
+from rocketmq_py.server.monitoring.settings import DISABLE, is_logged, places
 from rocketmq_py.store import FileSystem, OsFileSystem
 
 
@@ -23,11 +24,17 @@ class Monitor:
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
         self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
         host = config.metrics_prom_exporter_host or config.broker_ip1
+        is_in_log = is_logged(config.metrics_exporter_type)
         metrics, health = places(
-            config.metrics_exporter_type, host, config.metrics_prom_exporter_port, config.health_port,
-            config.health_host or host,
+            DISABLE if is_in_log else config.metrics_exporter_type, host, config.metrics_prom_exporter_port,
+            config.health_port, config.health_host or host,
         )  # fmt: skip
-        self._counts_messages = metrics is not None
+        self._counts_messages = metrics is not None or is_in_log
+        self._log = (
+            MetricsLog(lambda: self._collect(frozenset()), config.metric_logging_exporter_interval_in_mills, clock)
+            if is_in_log
+            else None
+        )
         self._collector: Collector | None = None
         self._services: Services | None = None
         self._endpoint = None
@@ -62,6 +69,8 @@ class Monitor:
 
     def started(self) -> None:
         """Report that the broker serves requests."""
+        if self._log is not None:
+            self._log.start()
         if self._endpoint is not None:
             self._endpoint.started()
 
@@ -72,6 +81,8 @@ class Monitor:
 
     async def stop(self) -> None:
         """Stop serving. Does nothing if stopped already."""
+        if self._log is not None:
+            await self._log.stop()
         if self._endpoint is not None:
             await self._endpoint.stop()
 

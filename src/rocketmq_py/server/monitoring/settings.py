@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from rocketmq_py.errors import ConfigError
 
-DISABLE, PROM = "DISABLE", "PROM"
-_BY_NUMBER = {"0": DISABLE, "1": "OTLP_GRPC", "2": PROM, "3": "LOG"}
+DISABLE, PROM, LOG = "DISABLE", "PROM", "LOG"
+_BY_NUMBER = {"0": DISABLE, "1": "OTLP_GRPC", "2": PROM, "3": LOG}
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OWN = frozenset({"cluster", "node_type", "node_id", "otel_scope_name", "le"})
 
@@ -20,18 +20,28 @@ class Place(NamedTuple):
     port: int
 
 
+def is_logged(exporter: str) -> bool:
+    """Return True if metrics go to the log: ``LOG``, or Java's number 3."""
+    return _kind(exporter) == LOG
+
+
+def _kind(exporter: str) -> str:
+    return _BY_NUMBER.get(exporter.strip(), exporter.strip().upper())
+
+
 def metrics_place(exporter: str, host: str, port: int) -> Place | None:
     """Return where to serve metrics, None if they are off.
 
     :param exporter: ``DISABLE`` or ``PROM``, or Java's numbers 0 and 2 for them.
     :raises ConfigError: another exporter, or a port out of range.
     """
-    kind = _BY_NUMBER.get(exporter.strip(), exporter.strip().upper())
+    kind = _kind(exporter)
     if kind == DISABLE:
         return None
     if kind != PROM:
         raise ConfigError(
-            f"metricsExporterType is {exporter!r}: PROM or DISABLE is expected; OpenTelemetry collectors read PROM"
+            f"metricsExporterType is {exporter!r}: PROM or DISABLE is expected, of brokers also LOG; OpenTelemetry "
+            "collectors read PROM"
         )
     return _place("metricsPromExporterPort", host, port)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server.monitoring.settings import Place, extra_labels, health_place, metrics_place, places
+from rocketmq_py.server.monitoring.settings import Place, extra_labels, health_place, is_logged, metrics_place, places
 
 
 @pytest.mark.parametrize("exporter", ["PROM", "prom", " PROM ", "2"])
@@ -22,6 +22,11 @@ def test_metrics_are_off_by_name(exporter: str) -> None:
 def test_other_exporters_are_refused(exporter: str) -> None:
     with pytest.raises(ConfigError, match="PROM or DISABLE is expected"):
         metrics_place(exporter, "10.0.0.1", 5557)
+
+
+def test_the_log_is_an_exporter_by_name_or_number() -> None:
+    found = {one: is_logged(one) for one in ("LOG", " log ", "3", "PROM", "1", "DISABLE", "")}
+    assert [one for one, is_so in found.items() if is_so] == ["LOG", " log ", "3"]
 
 
 @pytest.mark.parametrize("port", [-2, -1, 65_536])
