@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from rocketmq_py.errors import ConfigError
 from rocketmq_py.remoting.connection_pool import ConnectionPool
-from rocketmq_py.tls import connect_fault, tls_fault
+from rocketmq_py.tls import connect_fault, load_certificate, tls_fault
 
 NO_NAME = socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
@@ -75,3 +78,26 @@ def test_a_handshake_that_fails_is_described(reason: str, of_server: str, of_cli
 
 def test_an_error_without_tls_is_none_of_it() -> None:
     assert tls_fault(OSError(errno.ECONNREFUSED, "Connection refused")) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("KEY_VALUES_MISMATCH", "the key is not the certificate's"),
+        ("BAD_DECRYPT", "the key needs a password, or another one"),
+        ("BAD_PASSWORD_READ", "the key needs a password, or another one"),
+        ("NO_START_LINE", "it is not PEM of the expected kind"),
+        ("PEM_LIB", "it is not PEM of the expected kind"),
+        (None, "it is not PEM of the expected kind"),
+        ("CA_MD_TOO_WEAK", "CA_MD_TOO_WEAK"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_says_why(reason: str | None, words: str) -> None:
+    def refuse(*_: object) -> None:
+        error = ssl.SSLError(1, "x")
+        error.reason = cast(str, reason)
+        raise error
+
+    with pytest.raises(ConfigError) as told:
+        load_certificate(cast(Any, SimpleNamespace(load_cert_chain=refuse)), "c.pem", "k.pem", None)
+    assert str(told.value) == f"TLS: certificate c.pem and key k.pem cannot be used: {words}"
