@@ -7,7 +7,7 @@ The class attributes help callers to decide: ``retryable`` (the same call may su
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 
 class RocketMQError(Exception):
@@ -285,6 +285,17 @@ class StoreLocked(StoreError):
 
 class StoreCorrupt(StoreError):
     """Files of the store contradict each other or the configuration, and recovery cannot repair them."""
+
+
+class QueueRebuilding(StoreError):
+    """A consume queue cannot be read yet, because it is being rebuilt from the commit log."""
+
+    retryable = True
+
+    @classmethod
+    def of(cls, topic: str, queue_id: int) -> Self:
+        """Return the error for a queue."""
+        return cls(f"queue {queue_id} of topic {topic} is being rebuilt from the commit log: try again later")
 
 
 class ReplicaRefused(StoreError):

@@ -33,6 +33,8 @@ def main() -> int:
     finally:
         bench.close()
     print(table(outcomes))
+    put_off = sum(one.was_put_off for one in outcomes)
+    print(f"{put_off} rounds with a rebuild while the broker served")
     failed = sum(bool(one.faults) for one in outcomes)
     print(f"{len(outcomes)} rounds, {failed} with faults, {time.perf_counter() - begin:.1f} s")
     return 1 if failed else 0

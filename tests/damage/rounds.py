@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt
+from tests.damage import rebuilding
 from tests.damage.damages import ANY, Choice, Damages, damage
 from tests.damage.ledger import Ledger, send_again
 from tests.damage.replica import Replica
 from tests.damage.sample import copy, make, opened
-from tests.unit.broker.harness import START_MS
+from tests.unit.broker.harness import START_MS, InProcess
 
 MEMORY = Path("/dev/shm")
 
@@ -45,6 +46,7 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
     refusal: str = ""
     lines: list[str] = field(default_factory=list)
+    was_put_off: bool = False
 
     def __str__(self) -> str:
         state = "closed" if self.was_closed else "killed"
@@ -90,16 +92,33 @@ class Bench:
         outcome.faults += [f"traceback: {line}" for line in log.traces]
         return outcome
 
+    def _judge_first(self, running: InProcess, outcome: Outcome, replica: Replica | None) -> None:
+        ledger, damage = self.ledger, outcome.damage
+        rebuilding.go_on(running)
+        if replica is not None:
+            end = running.services.store.max_physical_offset
+            replica.heal(running)
+            outcome.faults += ledger.not_healed(running, end)
+        outcome.faults += ledger.faults(running, damage, was_closed=outcome.was_closed)
+        outcome.faults += send_again(running, ledger, damage)
+
     def _judge(self, store: Path, outcome: Outcome, replica: Replica | None) -> None:
         ledger, damage = self.ledger, outcome.damage
+        settings = {"rebuild_bytes_before_start": 0} if outcome.seed % 2 else {}
         try:
-            with opened(store, self._now) as running:
-                if replica is not None:
-                    end = running.services.store.max_physical_offset
-                    replica.heal(running)
-                    outcome.faults += ledger.not_healed(running, end)
-                outcome.faults += ledger.faults(running, damage, was_closed=outcome.was_closed)
-                outcome.faults += send_again(running, ledger, damage)
+            with opened(store, self._now, **settings) as running:
+                outcome.was_put_off = running.services.store.rebuild.queues_left > 0
+                if outcome.was_put_off:
+                    outcome.faults += rebuilding.not_readable(running, ledger)
+                    outcome.faults += send_again(running, ledger, damage)
+                    rebuilding.go_on(running, outcome.seed % 5)
+                is_cut = outcome.was_put_off and outcome.seed % 3 == 0
+                if not is_cut:
+                    self._judge_first(running, outcome, replica)
+            if is_cut:  # closed before the rebuild has ended
+                with opened(store, self._now, **settings) as running:
+                    outcome.faults += rebuilding.not_readable(running, ledger)
+                    self._judge_first(running, outcome, replica)
             with opened(store, self._now) as running:
                 outcome.faults += (f"after a restart: {line}" for line in
                                    ledger.faults(running, damage, was_closed=outcome.was_closed))  # fmt: skip

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -82,9 +83,9 @@ def fill(running: InProcess) -> None:
 
 
 @contextmanager
-def opened(root: Path, now: int) -> Iterator[InProcess]:
-    """The broker on a store, with the settings of the sample."""
-    running = InProcess(root, store=SETTINGS, now=now)
+def opened(root: Path, now: int, **store: Any) -> Iterator[InProcess]:
+    """The broker on a store, with the settings of the sample and others."""
+    running = InProcess(root, store=SETTINGS | store, now=now)
     try:
         yield running
     finally:

@@ -234,6 +234,7 @@ class Broker:
             Job(self.store_config.clean_resource_interval, services.clean_store, _FIRST_CLEAN_MS),
             Job(_MAPPINGS_MS, services.clean_mappings),
             Job(_SCRUB_MS, services.scrubber.tick),
+            Job(_SCRUB_MS, services.rebuilder.tick),
         ]
 
     def _figures(self, services: Services, server: Server) -> list[Job]:
@@ -265,6 +266,7 @@ class Broker:
             await services.forwarder.stop()
             await services.acting.stop()
             await services.scrubber.stop()
+            await services.rebuilder.stop()
             await services.registration.stop()
             services.pull_request_hold.release()
             services.pop.release()

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.live_settings import LiveSettings
+from rocketmq_py.broker.rebuilder import Rebuilder
 from rocketmq_py.broker.scrubber import Scrubber
 from rocketmq_py.broker.stats import Stats, three_rates
 from rocketmq_py.broker.timer.delay_levels import DelayService
@@ -45,10 +46,12 @@ class RuntimeInfo:
         self, settings: LiveSettings, role: Role, store: MessageStore, stats: Stats, delay: DelayService,
         timers: Timers,
         clock: Callable[[], int], slow_turns: SlowTurns, fs: FileSystem, *, scrubber: Scrubber,
+        rebuilder: Rebuilder,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._slow_turns = slow_turns
         self._scrubber = scrubber
+        self._rebuilder = rebuilder
         self._settings = settings
         self._role = role
         self._store = store
@@ -74,7 +77,7 @@ class RuntimeInfo:
         }
 
     def _scrub(self) -> dict[str, str]:
-        """What the check of the store found (``scrubBytesPerSecond``); keys that Java brokers do not have."""
+        """What the check of the store found, and what is left of a rebuild; keys that Java brokers do not have."""
         counts = self._scrubber.counts
         return {
             "scrubbedBytes": str(counts.bytes),
@@ -83,6 +86,8 @@ class RuntimeInfo:
             "scrubRebuiltEntries": str(counts.entries_rebuilt),
             "scrubPasses": str(counts.passes),
             "scrubHealedRecords": str(counts.records_healed),
+            "rebuildQueuesLeft": str(self._rebuilder.queues_left),
+            "rebuildBytesLeft": str(self._rebuilder.bytes_left),
         }
 
     def _turns(self) -> dict[str, str]:

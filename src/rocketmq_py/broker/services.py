@@ -59,6 +59,7 @@ from rocketmq_py.broker.pull.cold_pulls import THREADS, ColdPulls
 from rocketmq_py.broker.pull.pull import COLD, PullService
 from rocketmq_py.broker.pull.pull_request_hold import PullRequestHoldService
 from rocketmq_py.broker.pull.slave_pull import SlavePullService
+from rocketmq_py.broker.rebuilder import Rebuilder
 from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.runtime_info import RuntimeInfo
@@ -103,6 +104,9 @@ from rocketmq_py.store.config.config_journal import JournaledFile
 from rocketmq_py.store.settings import delay_levels
 from rocketmq_py.wire.ids import UniqueKeys
 from rocketmq_py.wire.record import pack_host
+
+_REBUILD_SECONDS = 0.004
+"""Time for the rebuild of consume queues in each turn of the event loop."""
 
 CallSoon = Callable[[Callable[[], None]], object]
 
@@ -289,6 +293,9 @@ class Services:
         )
         self.acting.watch(self.role)
         replicas = Replicas(self.membership.members, self.role, self._new_rpc_client(), self.address)
+        self.rebuilder = Rebuilder(
+            self.store, SlicedWork(self._call_soon, _REBUILD_SECONDS), self.pull_request_hold.sweep
+        )
         self.scrubber = Scrubber(self.store, self.slices, clock, replicas)
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
@@ -304,7 +311,7 @@ class Services:
         config, store, stats = self._config, self.store, self.stats
         runtime = RuntimeInfo(
             self.settings, self.role, store, stats, self.delay, self.timers, self._clock, self.slow_turns, self._fs,
-            scrubber=self.scrubber,
+            scrubber=self.scrubber, rebuilder=self.rebuilder,
         )  # fmt: skip
         return Router(
             self._send_handlers(),
@@ -512,6 +519,7 @@ class Services:
             self.saver.close()
             self.cold_pulls.close()
             self.scrubber.close()
+            self.rebuilder.close()
             self.delay.close()
             self.pop.close()
             self.store.close()

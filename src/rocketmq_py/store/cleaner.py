@@ -147,6 +147,10 @@ class Cleaner:
             _log.warning("%s, and %s has no commit log file %s: free space", disk, self._layout.root, removable)
         self._has_warned = bool(disk)
 
+    def trim_again(self) -> None:
+        """Raise the minimum offsets of all queues again, because one was rebuilt from what the log had before."""
+        self._trimmed_to = 0
+
     def step(self) -> None:
         """Remove one selected file, or trim some queues.
 
@@ -173,13 +177,9 @@ class Cleaner:
         """Trim the queues at the end of the list; does nothing while the thread searches in some of them."""
         if self._read_ahead.read("the clean-up of queues", partial(self._raise_minimums, queues)):
             for queue in reversed(queues):
-                if self._freed_to == self._trimmed_to and self._is_current(queue):
+                if self._freed_to == self._trimmed_to and self._queues.is_current(queue):
                     queue.remove_expired_files()
                 self._untrimmed.pop()
-
-    def _is_current(self, queue: ConsumeQueue) -> bool:
-        """True unless the topic of a queue was deleted."""
-        return self._queues.by_key.get((queue.topic, queue.queue_id)) is queue
 
     def _raise_minimums(self, queues: Sequence[ConsumeQueue], residency: Residency | None) -> bool:
         """Raise the minimum of each queue. Return True.
@@ -187,7 +187,7 @@ class Cleaner:
         :raises NotInMemory: some need a search in the thread; they are raised when this is called again.
         """
         searches: list[MinimumSearch] = []
-        for queue in filter(self._is_current, queues):
+        for queue in filter(self._queues.is_current, queues):
             if queue not in self._searches or self._searches[queue] is not None:
                 search = self._searches[queue] = self._raise_minimum(queue, residency)
                 searches += [search] if search is not None else []

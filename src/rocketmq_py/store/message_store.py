@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
@@ -22,18 +23,20 @@ from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.fs.residency import Loadable, Residency
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
-from rocketmq_py.store.log.commit_log import CommitLog
+from rocketmq_py.store.log.commit_log import CommitLog, check_place
 from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.confirm_offset import ConfirmOffset
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.checks import StoreChecks
 from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
 from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
 from rocketmq_py.store.read.scrub import Scrub
 from rocketmq_py.store.read.tag_search import TagSearch
+from rocketmq_py.store.rebuild import Rebuild
 from rocketmq_py.store.recovery import Recovery
 from rocketmq_py.store.replication import Replica
 from rocketmq_py.store.retention import RetentionLimits
@@ -134,7 +137,7 @@ class MessageStore:
         unclean = self._fs.read(self.layout.abort)
         clean = unclean is None
         try:
-            self._check_log_place()
+            check_place(self._fs, self.layout)
             # Files change from here on: after a crash during recovery the next start must not trust them.
             unmarked = self._mark_open()
             torn = self._is_slave or _SLAVE_MARK in (unclean or b"")
@@ -144,18 +147,6 @@ class MessageStore:
                 self._fs.remove(self.layout.abort)
             self._lock.release()
             raise
-
-    def _check_log_place(self) -> None:
-        """Refuse an empty log directory if the default directory has a commit log.
-
-        :raises StoreCorrupt: without the log in the default directory, all its messages would be missing.
-        """
-        default, configured = self.layout.root / "commitlog", self.layout.commit_log
-        if configured != default and self._fs.names(default) and not self._fs.names(configured):
-            raise StoreCorrupt(
-                f"storePathCommitLog names {configured}, which is empty, but {default} holds a commit log: move it "
-                "there, or leave storePathCommitLog out"
-            )
 
     def _mark_open(self) -> OSError | None:
         """Write the abort file, which exists while the store is open; return the error, such as of a full disk."""
@@ -199,6 +190,12 @@ class MessageStore:
         )
         ahead = self.read_ahead("clean-read")
         self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint, ahead)
+        self.rebuild = Rebuild(
+            log, self._queues, partial(RecordDispatch, config, self._queues, self._index), recovery.unfinished,
+            self._readable_end, is_slave=self._is_slave,
+        )  # fmt: skip
+        """Rebuilds the consume queues whose rebuild the start has put off."""
+        self.rebuild.on_finished = self._rebuilt
         if self._is_slave:
             dispatch = RecordDispatch(config, self._queues, self._index, self._commit_replica)
             self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
@@ -405,6 +402,15 @@ class MessageStore:
         if self._unconfirmed is not None:
             return Readable(self._unconfirmed.end, self._unconfirmed.timestamp)
         return Readable(self._whole_end(), self._writer.last_timestamp)
+
+    def _readable_end(self) -> int:
+        self._commit_pending()
+        return self._readable().end
+
+    def _rebuilt(self, queue: UnfinishedQueue) -> None:
+        if self._unconfirmed is not None:
+            self._unconfirmed.replace(queue, queue.whole)
+        self._cleaner.trim_again()
 
     def _whole_end(self) -> int:
         """Offset after the last complete record of the log."""
@@ -756,10 +762,7 @@ class MessageStore:
         :param ends: next offset by topic and queue id; queues that are already there or beyond stay as they are.
         """
         self._commit_pending()
-        for key, end in ends.items():
-            queue = self._queues.get_or_create(*key)
-            if queue.next_offset < end:
-                queue.skip_to(end)
+        self._queues.keep_ends(ends)
 
     def clean(self, now: int) -> None:
         """Select expired files, and decide whether the disk is too full to accept messages. Call it every 10 s.

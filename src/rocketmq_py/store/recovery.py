@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 from rocketmq_py.errors import StoreCorrupt
+from rocketmq_py.protocol.names import is_system_topic
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
@@ -25,6 +26,7 @@ from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.lost_messages import lost_messages
 from rocketmq_py.store.queue.queue_ends import QueueEnds, QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
@@ -61,6 +63,8 @@ class Recovery:
         self._dispatch: RecordDispatch
         self._queue_end = -1  # end of the newest message that the queues have
         self._on_disk = -1  # end of what is known to have been on disk before
+        self.unfinished: list[UnfinishedQueue] = []
+        """Damaged queues that :class:`~rocketmq_py.store.rebuild.Rebuild` is to rebuild when the store is open."""
         self.last_timestamp = 0
         """Store timestamp of the newest record scanned, 0 if there was none."""
         self.failure: OSError | None = None
@@ -107,7 +111,8 @@ class Recovery:
         if not self._log.starts:
             self._without_log()
             return 0
-        self._rebuild_damaged(begin)
+        if not self._put_off(begin):
+            self._rebuild_damaged(begin)
         scan = self._dispatch_all(begin, torn_anywhere=torn_anywhere)
         self._queues.damaged.clear()
         ends = {} if not clean else {key: queue.next_offset for key, queue in self._queues.by_key.items()}
@@ -173,6 +178,8 @@ class Recovery:
         end = self._load_queues()
         if self._ends_lost and self._queues.by_key:
             end = self._compare_queues(_EVERYTHING)
+        if self._ends is not None and self._can_put_off(self._ends.log_end):
+            end = max(end, self._ends.log_end)  # else what is behind the messages of intact queues is scanned now
         self._queue_end = end
         if not torn_anywhere:
             self._check_end(end)
@@ -275,6 +282,39 @@ class Recovery:
         self._ends_file.clear()
 
     # -- rebuilding queues and index
+
+    def _can_put_off(self, begin: int) -> bool:
+        """Return whether the rebuild of the damaged queues is long and can go on while the store is open.
+
+        It cannot if the end of a queue is not known, so that offsets could be assigned twice, nor for the queues that
+        the broker itself reads, nor for batch consume queues, which are few.
+
+        :param begin: where the scan begins: later messages are dispatched to all queues.
+        """
+        damaged, ends = self._queues.damaged, self._ends
+        if not damaged or ends is None or self._ends_lost or ends.log_end < begin:
+            return False
+        if begin - self._log.min_offset <= self._config.rebuild_bytes_before_start:
+            return False
+        known = ends.by_key()
+        return all(key in known and not known[key].batched and not is_system_topic(key[0]) for key in damaged)
+
+    def _put_off(self, begin: int) -> bool:
+        """Put off the rebuild of the damaged queues if possible; return False if the start has to wait for it.
+
+        :param begin: where the scan begins.
+        """
+        if self._ends is None or not self._can_put_off(begin):
+            return False
+        damaged, known = self._queues.damaged, self._ends.by_key()
+        try:
+            self._ends_file.mark_unfinished(damaged.keys())
+        except OSError:
+            return False  # a crash could leave queues that look whole
+        for key, reason in damaged.items():
+            _log.warning("consume queue %s-%d is rebuilt from the commit log while the store is open: %s", *key, reason)
+            self.unfinished.append(self._queues.put_off(key, known[key]))
+        return True
 
     def _rebuild_damaged(self, end: int) -> None:
         """Rebuild the damaged queues from the log before ``end``; later records are dispatched to all queues."""

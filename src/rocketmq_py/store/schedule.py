@@ -123,7 +123,7 @@ class FlushSchedule:
         end, timestamp = readable
         self._request_log(timestamp)
         index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
-        paths, ends = self._queues.take_dirty(), self._ends.snapshot(*self._queues.ends(self._log.min_offset))
+        paths, ends = self._queues.take_dirty(), self._ends.snapshot(*self._queues.ends(self._log.min_offset, end))
 
         def sync_and_save() -> None:
             if self._flusher.failure is not None:

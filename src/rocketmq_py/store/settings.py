@@ -77,6 +77,9 @@ class StoreConfig(msgspec.Struct, kw_only=True):
 
     accept_loss: bool = False
     """Whether to open a store whose commit log lacks files or parts of them (not a key of Java's)."""
+    rebuild_bytes_before_start: int = 1 << 30
+    """A start waits for the rebuild of damaged consume queues if it reads at most so many bytes of the log; a longer
+    one goes on while the broker serves (not a key of Java's)."""
     scrub_bytes_per_second: int = 0
     """Rate at which log and consume queues are checked for damage, once a day at most; 0: not (not a key of Java's)."""
     max_open_queue_files: int = 512
@@ -97,8 +100,8 @@ class StoreConfig(msgspec.Struct, kw_only=True):
             raise ConfigError("maxHashSlotNum must be at least 1 and maxIndexNum at least 2")
         if self.delete_file_batch_max < 1 or self.clean_resource_interval < 1:
             raise ConfigError("deleteFileBatchMax and cleanResourceInterval must be at least 1")
-        if min(self.file_reserved_time, self.scrub_bytes_per_second) < 0:
-            raise ConfigError("fileReservedTime and scrubBytesPerSecond must not be negative")
+        if min(self.file_reserved_time, self.scrub_bytes_per_second, self.rebuild_bytes_before_start) < 0:
+            raise ConfigError("fileReservedTime, scrubBytesPerSecond and rebuildBytesBeforeStart must not be negative")
         delay_levels(self.message_delay_level)
         self._check_timers()
         if not self.delete_hours:

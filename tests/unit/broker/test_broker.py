@@ -97,6 +97,7 @@ class Site:
             membership=_mixed(self, "membership", "stop"), mapping_clean_up=AsyncPart(self, "mapping_clean_up"),
             forwarder=AsyncPart(self, "forwarder"), acting=AsyncPart(self, "acting"),
             scrubber=_mixed(self, "scrubber", "stop", tick="scrubber.tick"),
+            rebuilder=_mixed(self, "rebuilder", "stop", tick="rebuilder.tick"),
             pull_request_hold=Part(self, "pull_request_hold"),
             pop=Part(self, "pop", remote_fetcher=AsyncPart(self, "remote_fetcher"), persist="pop.persist"),
             clients=SimpleNamespace(expire="clients.expire"), offsets=SimpleNamespace(persist="offsets.persist"),
@@ -135,8 +136,9 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 STARTED = ["services.open", "services.take_back", "server.start", "server.listen", "replication.start",
            "ticker.start", "registration.start", "membership.start"]  # fmt: skip
 STOPPED = ["ticker.stop", "slave_sync.stop", "membership.stop", "remote_fetcher.stop", "mapping_clean_up.stop",
-           "forwarder.stop", "acting.stop", "scrubber.stop", "registration.stop", "pull_request_hold.release",
-           "pop.release", "server.stop", "replication.hand_over", "replication.stop", "services.close"]  # fmt: skip
+           "forwarder.stop", "acting.stop", "scrubber.stop", "rebuilder.stop", "registration.stop",
+           "pull_request_hold.release", "pop.release",
+           "server.stop", "replication.hand_over", "replication.stop", "services.close"]  # fmt: skip
 
 
 def test_a_broker_starts_and_stops_in_order(site: Site) -> None:
@@ -359,6 +361,7 @@ def test_every_job_has_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
         (12, "delay.persist", None), (10_000, "filters.persist", None), (1_000, "catch_up", None),
         (13, "clean_store", 60_000), (300_000, "clean_mappings", None),
         (1_000, "scrubber.tick", None),
+        (1_000, "rebuilder.tick", None),
     ]  # fmt: skip
 
 

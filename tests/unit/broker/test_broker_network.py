@@ -349,6 +349,7 @@ def test_the_jobs_and_their_intervals(tmp_path: Path) -> None:
         ("delay.persist", 10_001, None), ("filters.persist", 10_000, None), ("catch_up", 1_000, None),
         ("clean_store", 10_002, 60_000), ("clean_mappings", 300_000, None),
         ("scrubber.tick", 1_000, None),
+        ("rebuilder.tick", 1_000, None),
     ]  # fmt: skip
 
 

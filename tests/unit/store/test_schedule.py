@@ -49,7 +49,7 @@ class World:
         self.ticks: list[None] = []
         table = SimpleNamespace(
             by_key=dict(enumerate(self.queues)), with_tail=lambda: list(self.queues), take_dirty=lambda: [Path("/q")],
-            ends=lambda begin: (begin,), spill=lambda: self.say("spill"),
+            ends=lambda begin, end: (begin, end), spill=lambda: self.say("spill"),
             new_files=SimpleNamespace(tick=lambda: self.ticks.append(None)),
         )  # fmt: skip
         file = SimpleNamespace(save=lambda header: self.say(f"index {header}"))
@@ -61,7 +61,7 @@ class World:
                 take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, build=lambda: not self.keys_wait
             ),
             self.checkpoint,
-            SimpleNamespace(snapshot=lambda begin: f"ends from {begin}", save=self.say),
+            SimpleNamespace(snapshot=lambda begin, end: f"ends from {begin}", save=self.say),
             self.flusher, 0,
         )  # type: ignore[arg-type]  # fmt: skip
 

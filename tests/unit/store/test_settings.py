@@ -53,6 +53,7 @@ DEFAULTS = {
     "timer_stop_dequeue": False,
     "mapped_file_size_timer_log": 104857600,
     "accept_loss": False,
+    "rebuild_bytes_before_start": 1073741824,
     "scrub_bytes_per_second": 0,
     "max_open_queue_files": 512,
 }

@@ -15,7 +15,7 @@ from rocketmq_py.broker.metadata.offsets import ConsumerOffsets
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.pull.cold_read import answer_when_loaded
 from rocketmq_py.core.broker.client_registry import RegisteredClient
-from rocketmq_py.errors import BadHeader, BrokerError, NetworkError
+from rocketmq_py.errors import BadHeader, BrokerError, NetworkError, QueueRebuilding
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.admin import QueryCorrectionOffset
@@ -163,6 +163,9 @@ class OffsetHandlers:
         return self._earliest(header.topic, header.queue_id)
 
     def _earliest(self, topic: str, queue_id: int) -> Reply | Hold:
+        if self._store.rebuild.has(topic, queue_id):
+            raise QueueRebuilding.of(topic, queue_id)
+
         def read(residency: Residency | None) -> Reply:
             self._store.checks.earliest_store_time(topic, queue_id, residency)
             return Reply(header=TimestampResponse(timestamp=self._store.earliest_store_time(topic, queue_id)))

@@ -220,6 +220,7 @@ class Collector:
             (f.RESERVE_TIME, max(0, self._clock() - oldest) if oldest > 0 else 0),
             (f.STORE_BYTES, store.max_physical_offset - store.min_physical_offset), (f.WRITABLE, store.is_writable),
             (f.DAMAGES, found.damages), (f.HEALED, found.records_healed), (f.REBUILT, found.entries_rebuilt),
+            (f.REBUILD_QUEUES, store.rebuild.queues_left), (f.REBUILD_BYTES, store.rebuild.bytes_left),
         ):  # fmt: skip
             yield from self._exposition.family(family, [(disk, value)])
 

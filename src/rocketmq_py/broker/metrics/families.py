@@ -95,5 +95,7 @@ WRITABLE = Family("rocketmq_py_store_writable", GAUGE, "1 if the store accepts m
 DAMAGES = Family("rocketmq_py_store_damages_total", COUNTER, "Damaged parts of the commit log that were found.")
 HEALED = Family("rocketmq_py_store_healed_records_total", COUNTER, "Damaged records taken from a replica.")
 REBUILT = Family("rocketmq_py_store_rebuilt_entries_total", COUNTER, "Consume queue entries found wrong and rewritten.")
+REBUILD_QUEUES = Family("rocketmq_py_store_rebuild_queues", GAUGE, "Consume queues that are not rebuilt yet.")
+REBUILD_BYTES = Family("rocketmq_py_store_rebuild_bytes", GAUGE, "Bytes of the commit log to read until they are.")
 START_TIME = Family("rocketmq_py_start_time_seconds", GAUGE, "When the broker started, in seconds since the epoch.")
 TRUNCATED = Family("rocketmq_py_series_left_out", GAUGE, "Series beyond metricsOtelCardinalityLimit, by metric.")

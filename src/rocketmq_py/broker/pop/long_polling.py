@@ -116,6 +116,8 @@ class PopLongPollingService:
         if not len(self.table):
             return
         for arrival in arrivals:
+            if self._store.rebuild.has(arrival.topic, arrival.queue_id):
+                continue  # its messages cannot be popped yet
             records = partial(self._records, arrival)
             topic, queue_id = _polled_queue(arrival)
             self._wake(self.table.arrived(topic, queue_id, arrival.tags_codes, records))

@@ -72,6 +72,8 @@ class PeekService:
         pieces: list[Buffer] = []
         count = rest = 0
         for name, queue_id in queues:
+            if not self._reader.is_readable(name, queue_id):
+                continue
             start = self._reader.next_offset(header.consumer_group, name, queue_id)
             rest += self._reader.rest(header.consumer_group, name, queue_id)
             if count < header.max_msg_nums:
@@ -126,6 +128,8 @@ class PeekService:
         return self.notify(held.peer, held.request, held.born)
 
     def _has_message(self, header: Notification, topic: str, queue_id: int) -> bool:
+        if not self._reader.is_readable(topic, queue_id):
+            return False
         key = OrderKey(header.topic, header.consumer_group, queue_id)
         if header.order and self._orders.is_blocked(key, header.attempt_id, self._clock()):
             return False

@@ -271,6 +271,8 @@ class PopService:
     def _read_queue(self, state: _PopState, topic: str, queue_id: int) -> None:
         header = state.header
         group = header.consumer_group
+        if not self._reader.is_readable(topic, queue_id):
+            return
         start = self._start(state, topic, queue_id)
         if header.order:
             key = OrderKey(topic, group, queue_id)

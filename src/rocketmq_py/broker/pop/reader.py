@@ -85,6 +85,10 @@ class PopReader:
         offset = self.offsets.query(group, topic, queue_id)
         return self._store.queue_range(topic, queue_id)[0] if offset == NOT_FOUND else offset
 
+    def is_readable(self, topic: str, queue_id: int) -> bool:
+        """Return False while a queue is being rebuilt."""
+        return not self._store.rebuild.has(topic, queue_id)
+
     def end(self, topic: str, queue_id: int) -> int:
         """Return the offset behind the last message of a queue."""
         return self._store.queue_range(topic, queue_id)[1]

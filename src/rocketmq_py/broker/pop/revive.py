@@ -176,6 +176,8 @@ class Reviver:
                 self._read_ahead.forget(one)
             elif one.check_point.broker_name != self._config.broker_name:
                 remote.append(one)
+            elif self._store.rebuild.has(one.check_point.topic, one.check_point.queue_id):
+                self.postpone(one)
             elif not self._is_loaded(one):
                 self._cold.append(one)
             else:

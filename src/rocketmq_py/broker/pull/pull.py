@@ -27,7 +27,7 @@ from rocketmq_py.core.consumer.subscription import (
     tag_filter,
 )
 from rocketmq_py.core.sql92 import SqlFilter
-from rocketmq_py.errors import BadHeader, ConfigError
+from rocketmq_py.errors import BadHeader, ConfigError, QueueRebuilding
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.client import SubscriptionData
@@ -50,6 +50,7 @@ _CODES = {
     GetStatus.OFFSET_OVERFLOW_ONE: Code.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: Code.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_TOO_SMALL: Code.PULL_OFFSET_MOVED,
+    GetStatus.REBUILDING: Code.PULL_NOT_FOUND,
 }
 _NO_QUEUE = (GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE)
 _RESET = "OFFSET_RESET"
@@ -136,6 +137,7 @@ class PullService:
 
         :param may_hold: False: answer in any case, and block on the disk if necessary.
         :param residency: that of the :class:`ColdPull` if this pull runs again after a load from disk, otherwise None.
+        :raises QueueRebuilding: the queue cannot be read yet, and the client does not allow to wait.
         """
         header: PullMessage = request.header
         try:
@@ -156,6 +158,8 @@ class PullService:
         except NotInMemory as missing:
             assert residency is not None
             return Hold(COLD, 0, ColdPull(peer, request, residency, missing.parts))
+        if found.status is GetStatus.REBUILDING and not header.sys_flag & PULL_SUSPEND:
+            raise QueueRebuilding.of(header.topic, header.queue_id)
         reply = self._reply(header, admitted, found)
         self._note_offsets(peer, header, found.next_offset, may_hold)
         if found.count:

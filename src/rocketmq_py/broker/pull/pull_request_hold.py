@@ -78,7 +78,7 @@ class PullRequestHoldService:
             return
         for arrival in arrivals:
             key = QueueKey(arrival.topic, arrival.queue_id)
-            if self._table.waiting(key):
+            if self._table.waiting(key) and not self._store.rebuild.has(*key):
                 records = partial(self._records, arrival)
                 self._wake(self._table.arrived(key, arrival.next_offset, arrival.tags_codes, records))
 
@@ -101,7 +101,11 @@ class PullRequestHoldService:
 
     def sweep(self) -> None:
         """Run held pulls again whose queue has new messages, in case their arrival was missed."""
-        self._wake(self._table.sweep(lambda topic, queue: self._store.queue_range(topic, queue)[1]))
+        self._wake(self._table.sweep(self._readable_end))
+
+    def _readable_end(self, topic: str, queue_id: int) -> int:
+        """End of the messages of a queue that pulls can read: none while the queue is being rebuilt."""
+        return 0 if self._store.rebuild.has(topic, queue_id) else self._store.queue_range(topic, queue_id)[1]
 
     def expire(self, now_ms: int) -> None:
         """Answer pulls that timed out."""

@@ -13,7 +13,7 @@ from struct import Struct
 
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
-from rocketmq_py.store.fs.layout import segment_name, segment_start
+from rocketmq_py.store.fs.layout import StoreLayout, segment_name, segment_start
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.log.known_blocks import BLOCK, BLOCK_BITS, REGION, REGION_BITS, KnownBlocks, KnownRegions
 from rocketmq_py.store.log.lost_parts import LostPart, lost_parts, written_size
@@ -315,3 +315,16 @@ class CommitLog:
         for file in self._files.values():
             file.close()
         self._files.clear()
+
+
+def check_place(fs: FileSystem, layout: StoreLayout) -> None:
+    """Refuse an empty log directory if the default directory has a commit log.
+
+    :raises StoreCorrupt: without the log in the default directory, all its messages would be missing.
+    """
+    default, configured = layout.root / "commitlog", layout.commit_log
+    if configured != default and fs.names(default) and not fs.names(configured):
+        raise StoreCorrupt(
+            f"storePathCommitLog names {configured}, which is empty, but {default} holds a commit log: move it "
+            "there, or leave storePathCommitLog out"
+        )

@@ -52,6 +52,11 @@ class ConfirmOffset:
             queue.pending = []
         self.parts.append(Part(end, timestamp, entries))
 
+    def replace(self, queue: ConsumeQueue, whole: ConsumeQueue) -> None:
+        """Let the entries of a queue that wait for their flush be those of the queue that has taken its place."""
+        for part in self.parts:
+            part.entries[:] = [one._replace(queue=whole) if one.queue is queue else one for one in part.entries]
+
     def take(self, flushed: int) -> list[Part]:
         """Remove and return the writes that end at offset ``flushed`` of the log or before."""
         parts = self.parts

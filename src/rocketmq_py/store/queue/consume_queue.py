@@ -97,6 +97,8 @@ class ConsumeQueue:
 
     is_batched: ClassVar[bool] = False
     """True if an entry can have several messages; see :mod:`rocketmq_py.store.queue.batch_consume_queue`."""
+    is_unfinished: ClassVar[bool] = False
+    """True while the entries are rebuilt; see :mod:`rocketmq_py.store.queue.unfinished_queue`."""
     width: ClassVar[int] = ENTRY
     layout: ClassVar[Struct] = _ENTRY
     size_key: ClassVar[str] = "mappedFileSizeConsumeQueue"

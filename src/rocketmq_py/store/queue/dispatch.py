@@ -74,10 +74,13 @@ class RecordDispatch:
             self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
 
-    def rebuild(self, found: Found) -> None:
-        """Add the entry of a record whose queue is rebuilt; the index has its keys already."""
+    def rebuild(self, found: Found, queue: ConsumeQueue | None = None) -> None:
+        """Add the entry of a record whose queue is rebuilt; the index has its keys already.
+
+        :param queue: gets the entry; None: the queue of the table.
+        """
         if dispatch_fields.has_entry(found.sys_flag):
-            queue = self._queues.by_key[found.topic, found.queue_id]
+            queue = queue or self._queues.by_key[found.topic, found.queue_id]
             self._enqueue(queue, found, dispatch_fields.parse(found.properties))
 
     def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:

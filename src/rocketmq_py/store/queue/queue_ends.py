@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from zlib import crc32
 
@@ -29,6 +29,7 @@ class QueueEnd(msgspec.Struct, array_like=True, gc=False):
     :ivar end: number after the last entry; in a batch consume queue entries are units.
     :ivar next_offset: queue offset after the last message.
     :ivar checksums: CRC-32 of the entries in each file, by the number of its first entry; some files may be absent.
+    :ivar is_unfinished: whether the rebuild of the queue has not ended: its files may lack entries.
     """
 
     topic: str
@@ -38,12 +39,14 @@ class QueueEnd(msgspec.Struct, array_like=True, gc=False):
     end: int
     next_offset: int
     checksums: dict[int, int]
+    is_unfinished: bool = False
 
 
 class QueueEnds(msgspec.Struct):
     """Content of the file: the entries that each queue has in its files.
 
     :ivar log_begin: minimum offset of the commit log; -1 if unknown.
+    :ivar log_end: offset of the log before which all messages are counted; -1 if unknown.
     :ivar file_size: size of consume queue files, and ``batch_file_size`` of those of batch consume queues.
     """
 
@@ -51,6 +54,7 @@ class QueueEnds(msgspec.Struct):
     file_size: int = 0
     batch_file_size: int = 0
     queues: list[QueueEnd] = []
+    log_end: int = -1
 
     def by_key(self) -> dict[Key, QueueEnd]:
         """Return the items of ``queues`` by topic and queue id."""
@@ -93,20 +97,14 @@ class QueueEndsFile:
         return self._saved
 
     def snapshot(
-        self, queues: Iterable[ConsumeQueue], log_begin: int, file_size: int, batch_file_size: int
+        self, queues: Iterable[ConsumeQueue], log_begin: int, file_size: int, batch_file_size: int, log_end: int = -1
     ) -> tuple[int, QueueEnds]:
-        """Return the present ends of all queues, with a version number, as the argument of :meth:`save`."""
-        ends = []
-        for queue in queues:
-            if queue.max_offset:
-                plain = queue.entry_queue
-                ends.append(
-                    QueueEnd(
-                        queue.topic, queue.queue_id, queue.is_batched, plain.first_entry, plain.tail_start,
-                        queue.max_offset, dict(plain.checksums),
-                    )
-                )  # fmt: skip
-        return self._version, QueueEnds(log_begin, file_size, batch_file_size, ends)
+        """Return the present ends of all queues, with a version number, as the argument of :meth:`save`.
+
+        :param log_end: offset of the log before which the queues have all messages.
+        """
+        ends = [_end_of(queue) for queue in queues if queue.max_offset]
+        return self._version, QueueEnds(log_begin, file_size, batch_file_size, ends, log_end)
 
     def save(self, snapshot: tuple[int, QueueEnds]) -> None:
         """Write a snapshot, without the topics deleted since it was taken.
@@ -141,10 +139,22 @@ class QueueEndsFile:
                 return
             kept = [end for end in saved.queues if end.topic not in deleted]
             try:
-                self._write(QueueEnds(saved.log_begin, saved.file_size, saved.batch_file_size, kept))
+                self._write(msgspec.structs.replace(saved, queues=kept))
             except OSError as e:
                 names = ", ".join(sorted(deleted))
                 _log.error("the ends of the queues still have topics %s, which a crash can bring back: %s", names, e)
+
+    def mark_unfinished(self, keys: Collection[Key]) -> None:
+        """Note in the file that the entries of these queues are being rebuilt; before that, it must have been loaded.
+
+        :raises OSError: the disk is full or fails.
+        """
+        saved = self._saved or QueueEnds()
+        queues = [
+            msgspec.structs.replace(end, is_unfinished=True) if (end.topic, end.queue_id) in keys else end
+            for end in saved.queues
+        ]
+        self._write(msgspec.structs.replace(saved, queues=queues))
 
     def clear(self) -> None:
         """Remove the file."""
@@ -155,3 +165,14 @@ class QueueEndsFile:
         text = msgspec.json.encode(ends)
         self._fs.write(self._path, b"%08x\n" % crc32(text) + text)
         self._saved = ends
+
+
+def _end_of(queue: ConsumeQueue) -> QueueEnd:
+    if queue.is_unfinished:
+        first, end = queue.min_offset, queue.max_offset
+        return QueueEnd(queue.topic, queue.queue_id, False, first, end, end, {}, is_unfinished=True)
+    plain = queue.entry_queue
+    return QueueEnd(
+        queue.topic, queue.queue_id, queue.is_batched, plain.first_entry, plain.tail_start, queue.max_offset,
+        dict(plain.checksums),
+    )  # fmt: skip

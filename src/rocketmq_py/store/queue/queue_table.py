@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
@@ -19,6 +20,7 @@ from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
 from rocketmq_py.store.queue.new_files import NewFiles
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
+from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.settings import StoreConfig, delay_levels
 
 _log = logging.getLogger(__name__)
@@ -136,7 +138,8 @@ class QueueTable:
                 self.replace(queue)
                 continue
             if (least := before.get(key)) is not None and least.batched == batched:
-                self.is_short = self.is_short or queue.entry_queue.tail_start < least.end
+                is_short = least.is_unfinished or queue.entry_queue.tail_start < least.end
+                self.is_short = self.is_short or is_short
             if physical_end is not None:
                 queue.load_below(physical_end)
             queue.raise_minimum(physical_start)
@@ -160,6 +163,8 @@ class QueueTable:
             if not recorded or recorded != queue.file_size:
                 raise
             return str(e)
+        if end is not None and end.is_unfinished:
+            return "its rebuild has not ended"
         files = queue.entry_queue
         if ends is None or end is None or end.batched != queue.is_batched:
             return files.damage(None, 0, {}, 0)
@@ -220,9 +225,35 @@ class QueueTable:
         self._add(empty)
         return empty
 
-    def ends(self, log_begin: int) -> tuple[Iterable[ConsumeQueue], int, int, int]:
+    def put_off(self, key: tuple[str, int], end: QueueEnd) -> UnfinishedQueue:
+        """Replace a damaged queue by one that continues at the end that it had, and gets its entries later."""
+        make = partial(self._make, *key, batched=False)
+        unfinished = UnfinishedQueue(make, end.first, end.next_offset)
+        self._add(unfinished)
+        return unfinished
+
+    def is_current(self, queue: ConsumeQueue) -> bool:
+        """True unless the topic of a queue was deleted."""
+        return self.by_key.get((queue.topic, queue.queue_id)) is queue
+
+    def finish(self, unfinished: UnfinishedQueue, *, keeps_end: bool) -> ConsumeQueue:
+        """Replace a queue by the one that has got its entries, all of which are written to its files first.
+
+        :param keeps_end: whether the queue continues at the end that it had, even if the log has lost messages before.
+        :raises OSError: they cannot be written; nothing is replaced.
+        """
+        whole = unfinished.whole
+        if keeps_end and whole.next_offset < unfinished.max_offset:
+            whole.skip_to(unfinished.max_offset)
+        whole.spill()
+        if keeps_end:
+            whole.next_offset = max(whole.next_offset, unfinished.next_offset)
+        self._add(whole)
+        return whole
+
+    def ends(self, log_begin: int, log_end: int = -1) -> tuple[Iterable[ConsumeQueue], int, int, int, int]:
         """Return the arguments of :meth:`QueueEndsFile.snapshot` for this table."""
-        return self.by_key.values(), log_begin, self._files.file_size, self._batch_files.file_size
+        return self.by_key.values(), log_begin, self._files.file_size, self._batch_files.file_size, log_end
 
     def _on_disk(self) -> Iterator[tuple[InnerFolder, bool]]:
         """Folder and kind (batch or not) of every queue on disk; its name is a number."""
@@ -288,6 +319,13 @@ class QueueTable:
         """Remove the entries of messages that end after offset ``physical_end`` of the log."""
         for queue in self.by_key.values():
             queue.truncate(physical_end)
+
+    def keep_ends(self, ends: Mapping[tuple[str, int], int]) -> None:
+        """Let queues continue at these offsets; those that are already there or beyond stay as they are."""
+        for key, end in ends.items():
+            queue = self.get_or_create(*key)
+            if queue.next_offset < end:
+                queue.skip_to(end)
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """Queues of a topic, sorted by id."""

@@ -118,8 +118,8 @@ class Reader:
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, b"", 0, 0, 0, 0)
         low, high = queue.min_offset, queue.max_offset
-        if not low <= offset < high:
-            status, following = _outside(offset, low, high)
+        if queue.is_unfinished or not low <= offset < high:
+            status, following = _unreadable(queue, offset)
             return GetResult(status, b"", 0, following, low, high)
         limit = MAX_PULL_SIZE if max_bytes is None else min(max(max_bytes, _MIN_PULL_SIZE), MAX_PULL_SIZE)
         if residency is not None and not _is_hot(queue, offset):
@@ -460,7 +460,7 @@ class Reader:
                 queue.needs(offset, 1, residency)
         residency.check()
         for queue, offset in places:
-            entry = queue.entry(offset)
+            entry = None if queue.is_unfinished else queue.entry(offset)
             if entry is not None:
                 self._log.needs_store_time(entry[0], residency)
         residency.check()
@@ -572,11 +572,13 @@ class Reader:
         return self._log.read(entry[0], entry[1]) if entry is not None else None
 
     def store_time(self, queue: ConsumeQueue, offset: int, residency: Residency | None = None) -> int:
-        """Store timestamp of the message at an offset of a queue; -1 if there is none.
+        """Store timestamp of the message at an offset of a queue; -1 if there is none, or it is not known yet.
 
         :param residency: if given, do not wait for the disk.
         :raises NotInMemory: only with ``residency``.
         """
+        if queue.is_unfinished:
+            return -1
         if residency is not None:
             self.check_entries(queue, offset, 1, residency)
         entry = queue.entry(offset)
@@ -744,8 +746,11 @@ def _joined(buffer: Buffer, base: int, starts: Sequence[int], sizes: Sequence[in
         return b"".join([view[at - base : at - base + size] for at, size in zip(starts, sizes, strict=True)])
 
 
-def _outside(offset: int, low: int, high: int) -> tuple[GetStatus, int]:
-    """Status and next offset of a read outside the range of a queue."""
+def _unreadable(queue: ConsumeQueue, offset: int) -> tuple[GetStatus, int]:
+    """Status and next offset of a read outside the range of a queue, or in one that is being rebuilt."""
+    low, high = queue.min_offset, queue.max_offset
+    if queue.is_unfinished and offset < high:
+        return GetStatus.REBUILDING, offset
     if high == 0:
         return GetStatus.NO_MESSAGE_IN_QUEUE, 0
     if offset < low:

@@ -20,21 +20,19 @@ from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Part, Residency
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.flusher import Flusher
+from rocketmq_py.store.log.log_parts import LogParts
 from rocketmq_py.store.log.pieces import Piece, blank_piece, has_room, parse_piece
-from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
+from rocketmq_py.store.log.scan import SIZE_MAGIC, Found
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.read.record_check import EntryRepair, Suspect, fits
 from rocketmq_py.store.read.strays import Place, place_of
 from rocketmq_py.store.read.unit_check import wrong_units
-from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
 
 _log = logging.getLogger(__name__)
 
 PART_BYTES = 2 * 1024 * 1024
 """Bytes of the log in a part, or more where a record is longer."""
-_READ_BEYOND = 1024 * 1024
-"""A search for the next whole record reads as far behind a part."""
 _RECORDS_A_STEP = 32
 _MOST_KNOWN = 10_000
 _MOST_STRAYS = 64
@@ -72,7 +70,7 @@ class Gap(NamedTuple):
 NOTHING = (0, 0)
 
 
-class Scrub:
+class Scrub(LogParts):
     """Checks the records from :attr:`position` on, part after part.
 
     :param whole_end: returns the offset after the last complete record that is written.
@@ -89,16 +87,11 @@ class Scrub:
         queues_of: Callable[[str], Sequence[ConsumeQueue]], repair: EntryRepair, flusher: Flusher,
         known: dict[int, None] | None = None,
     ) -> None:  # fmt: skip
-        self._log = log
+        super().__init__(log, whole_end, PART_BYTES, check_crc=True)
         self._flusher = flusher
-        self._whole_end = whole_end
         self._find_queue = find_queue
         self._queues_of = queues_of
         self._repair = repair
-        self._begin = self._end = 0
-        self._part_bytes = PART_BYTES
-        self._damaged_from: int | None = None
-        self._reason = ""
         self._known: dict[int, None] = {} if known is None else known
         """Begins of damages that were logged, oldest first."""
         self._found: defaultdict[tuple[str, int], list[Found]] = defaultdict(list)
@@ -111,8 +104,6 @@ class Scrub:
         self._whole = NOTHING
         """Offset and size of the record checked last."""
         self._gaps: list[Gap] = []
-        self.position = 0
-        """Offset of the log up to which it is checked in this pass."""
         self.counts = Counts()
 
     def begin(self) -> Part | None:
@@ -120,15 +111,10 @@ class Scrub:
 
         The next call after the end begins again with the oldest file.
         """
-        log = self._log
-        self._begin = max(self.position, log.min_offset)
-        start = self._begin - self._begin % log.file_size
-        self._end = min(self._begin + self._part_bytes, start + log.file_size, self._whole_end())
-        if self._end <= self._begin:
+        part = super().begin()
+        if part is None:
             self._end_pass()
-            return None
-        length = min(self._end + _READ_BEYOND, start + log.file_size) - self._begin
-        return Part(log.path(start), self._begin - start, length)
+        return part
 
     def _end_pass(self) -> None:
         if self._damaged_from is not None:
@@ -136,32 +122,14 @@ class Scrub:
         self.position = 0
         self.counts = self.counts._replace(passes=self.counts.passes + 1)
 
-    @property
-    def part_bytes(self) -> int:
-        """Number of bytes that are checked in the part; more are loaded, most of which belong to the next one."""
-        return self._end - self._begin
-
     def records(self) -> Iterator[None]:
         """Check the records of the part, in short steps."""
         self._found.clear()
         self._strays.clear()
         self._batches.clear()
-        log, self.position = self._log, self._begin
-        start = self._begin - self._begin % log.file_size
-        goes_on = start in log.starts  # False if the file was removed while its bytes were loaded
-        while goes_on and self.position < self._end:
-            if self._damaged_from is not None and not self._find_next(start):
-                return
-            scan = LogScan(log, self.position)
-            scan.until = self._end
-            for number, found in enumerate(scan):
-                self._take(found)
-                if number % _RECORDS_A_STEP == 0:
-                    yield
-            goes_on = self._ended(scan.end, scan.reason)
+        return super().records()
 
     def _take(self, found: Found) -> None:
-        self.position = found.physical_offset + found.size
         self._whole = found.physical_offset, found.size
         counts = self.counts
         self.counts = counts._replace(records=counts.records + 1, bytes=counts.bytes + found.size)
@@ -171,44 +139,8 @@ class Scrub:
         if dispatch_fields.has_entry(found.sys_flag):
             self._found[found.topic, found.queue_id].append(found)
 
-    def _ended(self, at: int, reason: str | None) -> bool:
-        """Take over where and why a scan has ended; return True if the rest of the part is to be searched for records.
-
-        A scan ends with the part, in a record that goes on behind it, with the blank record of its file, or at damage.
-        """
-        log, self.position = self._log, at
-        if at >= self._end:
-            return False
-        if reason is None:
-            following = log.next_file(at)
-            size, magic = SIZE_MAGIC.unpack(log.read(at, SIZE_MAGIC.size) or bytes(SIZE_MAGIC.size))
-            if magic == MAGIC_BLANK and size == following - at:
-                self.position = following
-                return False
-            can_grow = self._end < min(following, self._whole_end())
-            if size >= MIN_SIZE and magic != MAGIC_BLANK and (at > self._begin or can_grow):
-                self._part_bytes = PART_BYTES if at > self._begin else 2 * self._part_bytes
-                return False
-            reason = "nothing is written there" if not size else f"a record of {size} bytes cannot be here"
-        self._damaged_from, self._reason = at, reason
-        self.position = at + 1
-        return True
-
-    def _find_next(self, start: int) -> bool:
-        """Move on to the next whole record of the part and report the damage before it; return False if there is none.
-
-        :param start: offset at which the file begins.
-        """
-        found = first_record(self._log, start, self.position - start, self._end - start)
-        self.position = self._end if found is None else found
-        if found is not None:
-            self._report(found)
-        return found is not None
-
-    def _report(self, end: int) -> None:
-        begin, self._damaged_from = self._damaged_from, None
-        assert begin is not None
-        self._add_gap(Gap(begin, end, self._whole, self._record_at(end)), self._reason)
+    def _damage(self, begin: int, end: int, reason: str) -> None:
+        self._add_gap(Gap(begin, end, self._whole, self._record_at(end)), reason)
 
     def _add_gap(self, gap: Gap, reason: str) -> None:
         self._gaps.append(gap)
@@ -225,11 +157,6 @@ class Scrub:
         return NOTHING if data is None else (offset, SIZE_MAGIC.unpack(data)[0])
 
     # -- healing
-
-    @property
-    def is_in_damage(self) -> bool:
-        """True if the end of a damaged part is not found yet."""
-        return self._damaged_from is not None
 
     @property
     def has_suspects(self) -> bool:
@@ -334,6 +261,8 @@ class Scrub:
     def _is_stray(self, queue: ConsumeQueue | None, found: Found) -> bool:
         """Check the entry of a record, and rewrite it if it is wrong; return True if the offset is another record's."""
         offset = found.queue_offset
+        if queue is not None and queue.is_unfinished:
+            return False  # its entries are not there yet
         if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return True
         entry = queue.entry(offset)
@@ -349,7 +278,8 @@ class Scrub:
     def _look_for(self, found: Found, residency: Residency) -> Iterator[None]:
         """Look for the entry that points to a record, in short steps; if there is one, the record's head is damaged."""
         ids = [queue.queue_id for queue in self._queues_of(found.topic)]
-        queues = [queue for queue in (self._find_queue(found.topic, queue_id) for queue_id in ids) if queue is not None]
+        known = [self._find_queue(found.topic, queue_id) for queue_id in ids]
+        queues = [queue for queue in known if queue is not None and not queue.is_unfinished]
         try:
             place = yield from place_of(queues, found, residency)
         except NotInMemory as missing:

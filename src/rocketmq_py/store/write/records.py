@@ -122,7 +122,7 @@ class Arrival(msgspec.Struct):
 
 
 class GetStatus(enum.Enum):
-    """Result of reading a queue; the members of Java's GetMessageStatus."""
+    """Result of reading a queue: the members of Java's GetMessageStatus, and REBUILDING: nothing can be read yet."""
 
     FOUND = enum.auto()
     NO_MATCHED_MESSAGE = enum.auto()
@@ -133,6 +133,7 @@ class GetStatus(enum.Enum):
     OFFSET_TOO_SMALL = enum.auto()
     NO_MATCHED_LOGIC_QUEUE = enum.auto()
     NO_MESSAGE_IN_QUEUE = enum.auto()
+    REBUILDING = enum.auto()
 
 
 class GetResult(msgspec.Struct, gc=False):

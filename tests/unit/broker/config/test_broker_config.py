@@ -20,6 +20,7 @@ OURS = {
     "enableTopicMessageTypeCheck",
     "acceptLoss",
     "maxOpenQueueFiles",
+    "rebuildBytesBeforeStart",
     "scrubBytesPerSecond",
     "slaveKeepLargerOffset",
     "slaveSyncInterval",
@@ -141,7 +142,7 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
     ours = java_settings(BrokerConfig()) | java_settings(StoreConfig())
     assert {key: ours[key] for key in OURS & ours.keys()} == {
         "acceptLoss": "false", "enableTopicMessageTypeCheck": "false", "haAllowedSlaves": "",
-        "maxOpenQueueFiles": "512", "scrubBytesPerSecond": "0",
+        "maxOpenQueueFiles": "512", "rebuildBytesBeforeStart": "1073741824", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
         "healthHost": "", "healthPort": "-1", "grpcServerPort": "-1", "metricsQueueLevel": "false",
         "figuresLogSeconds": "0",

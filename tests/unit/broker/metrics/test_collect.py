@@ -19,6 +19,7 @@ from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, version_name
 from rocketmq_py.server import Server
+from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.scrub import Counts
 from tests.unit.broker.grpc.calls import Calls, new_message
 from tests.unit.broker.harness import InProcess, broker
@@ -150,6 +151,13 @@ def test_state_of_the_broker(counting: Broker) -> None:
     store = counting.services.store
     assert set(found["rocketmq_py_commit_log_bytes"].values()) == {float(store.max_physical_offset)}
     assert set(found["rocketmq_py_store_writable"].values()) == {1.0}
+    assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {0.0}
+    rebuild, log = store.rebuild, store._commit_log
+    rebuild._unfinished = {("t", 0): UnfinishedQueue(lambda: store._queues._make("t", 0, batched=False), 0, 5)}
+    rebuild.position = log.end - 7
+    found = counting.samples()
+    assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {1.0}
+    assert set(found["rocketmq_py_store_rebuild_bytes"].values()) == {7.0}
     scrub = counting.services.store.new_scrub()
     scrub.counts = Counts(damages=3, records_healed=2, entries_rebuilt=7)
     counting.services.scrubber._scrub = scrub

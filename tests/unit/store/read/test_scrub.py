@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.store import MessageStore
+from rocketmq_py.store.log import log_parts
 from rocketmq_py.store.queue.consume_queue import unpack_entries
 from rocketmq_py.store.read import scrub as module
 from rocketmq_py.store.read.scrub import NOTHING, Counts, Gap, Scrub
@@ -21,7 +22,7 @@ from tests.unit.store.helpers import Stores, fill, record
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of the log end in the middle of records, and some records are longer than a part."""
     monkeypatch.setattr(module, "PART_BYTES", 700)
-    monkeypatch.setattr(module, "_READ_BEYOND", 400)
+    monkeypatch.setattr(log_parts, "_READ_BEYOND", 400)
 
 
 def check_queues(store: MessageStore, subject: Scrub) -> int:
@@ -93,6 +94,7 @@ def test_a_store_that_is_whole_is_checked_to_its_end_and_again(
 def test_a_part_is_checked_in_short_steps(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PART_BYTES", 4_000)
     monkeypatch.setattr(module, "_RECORDS_A_STEP", 4)
+    monkeypatch.setattr(log_parts, "_RECORDS_A_STEP", 4)
     store = stores.open()
     fill(store, 10)
     subject = store.new_scrub()
