@@ -88,7 +88,7 @@ class Site:
     def _services(self, *args: Any, **options: Any) -> Any:
         self.services_options = (*args, options)
         ticks = ("tick_store", "tick_delays", "tick_clients", "tick_timers", "sweep", "catch_up", "clean_store",
-                 "clean_mappings")  # fmt: skip
+                 "clean_mappings", "persist_pops", "persist_filters")  # fmt: skip
         return Part(
             self, "services", take_back=AsyncPart(self, "services").take_back, slow_turns="slow turns",
             store=SimpleNamespace(commit_pending="commit"), role=SimpleNamespace(is_slave=self.is_slave),
@@ -99,9 +99,9 @@ class Site:
             scrubber=_mixed(self, "scrubber", "stop", tick="scrubber.tick"),
             rebuilder=_mixed(self, "rebuilder", "stop", tick="rebuilder.tick"),
             pull_request_hold=Part(self, "pull_request_hold"),
-            pop=Part(self, "pop", remote_fetcher=AsyncPart(self, "remote_fetcher"), persist="pop.persist"),
+            pop=Part(self, "pop", remote_fetcher=AsyncPart(self, "remote_fetcher")),
             clients=SimpleNamespace(expire="clients.expire"), offsets=SimpleNamespace(persist="offsets.persist"),
-            delay=SimpleNamespace(persist="delay.persist"), filters=SimpleNamespace(persist="filters.persist"),
+            delay=SimpleNamespace(persist="delay.persist"),
             keep_hold="keep_hold", disconnected="disconnected", full_lanes="full_lanes",
             record_permissions=SimpleNamespace(required=_required, store=SimpleNamespace(new_residency=lambda: None)),
             router=lambda handlers: ("router", handlers),
@@ -357,8 +357,8 @@ def test_every_job_has_its_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [tuple(job) for job in site.jobs if not callable(job.run)] == [
         (100, "tick_store", None), (100, "tick_delays", None), (100, "tick_clients", None),
         (100, "replication.tick", None), (20, "tick_timers", None), (5_000, "sweep", None),
-        (10_000, "clients.expire", None), (11, "offsets.persist", None), (11, "pop.persist", None),
-        (12, "delay.persist", None), (10_000, "filters.persist", None), (1_000, "catch_up", None),
+        (10_000, "clients.expire", None), (11, "offsets.persist", None), (11, "persist_pops", None),
+        (12, "delay.persist", None), (10_000, "persist_filters", None), (1_000, "catch_up", None),
         (13, "clean_store", 60_000), (300_000, "clean_mappings", None),
         (1_000, "scrubber.tick", None),
         (1_000, "rebuilder.tick", None),

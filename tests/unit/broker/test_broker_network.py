@@ -345,8 +345,8 @@ def test_the_jobs_and_their_intervals(tmp_path: Path) -> None:
     assert list(zip(seen, [job.interval_ms for job in jobs], [job.first_ms for job in jobs], strict=True)) == [
         ("tick_store", 100, None), ("tick_delays", 100, None), ("tick_clients", 100, None),
         ("replication.tick", 100, None), ("tick_timers", 20, None), ("sweep", 5_000, None),
-        ("clients.expire", 10_000, None), ("offsets.persist", 5_001, None), ("pop.persist", 5_001, None),
-        ("delay.persist", 10_001, None), ("filters.persist", 10_000, None), ("catch_up", 1_000, None),
+        ("clients.expire", 10_000, None), ("offsets.persist", 5_001, None), ("persist_pops", 5_001, None),
+        ("delay.persist", 10_001, None), ("persist_filters", 10_000, None), ("catch_up", 1_000, None),
         ("clean_store", 10_002, 60_000), ("clean_mappings", 300_000, None),
         ("scrubber.tick", 1_000, None),
         ("rebuilder.tick", 1_000, None),
