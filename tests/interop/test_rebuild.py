@@ -13,8 +13,7 @@ from rocketmq_py.broker.rebuilder import Rebuilder
 from rocketmq_py.store import rebuild
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row
 from tests.interop.side import group
-from tests.server.test_broker import make, name_server
-from tests.server.test_rebuild import COUNT, LATER, fill, lose_queue
+from tests.server.test_rebuild import COUNT, broker_without_a_queue
 
 WAIT_SECONDS = 120.0
 
@@ -41,21 +40,10 @@ async def test_a_java_consumer_waits_for_a_queue_that_is_rebuilt(
     java: JavaPeer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     gate = Gate(monkeypatch)
-    async with name_server() as server:
-        broker = make(tmp_path, server.address)
-        await broker.start()
-        await fill(broker, server.address)
-        await broker.stop()
-        lose_queue(tmp_path)
-        broker = make(tmp_path, server.address, LATER)
-        await broker.start()
-        try:
-            named = {"mode": mode, "from": "first", "n": 2 * COUNT}
-            consumer = await asyncio.to_thread(lambda: java.consumer(server.address, "t", group(), **named))
-            with consumer:
-                await consume(broker, consumer, gate)
-        finally:
-            await broker.stop()
+    named = {"mode": mode, "from": "first", "n": 2 * COUNT}
+    async with broker_without_a_queue(tmp_path) as (broker, namesrv):
+        with await asyncio.to_thread(lambda: java.consumer(namesrv, "t", group(), **named)) as consumer:
+            await consume(broker, consumer, gate)
 
 
 async def consume(broker: Broker, consumer: JavaProcess, gate: Gate) -> None:

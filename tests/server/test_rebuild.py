@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -41,6 +43,23 @@ def lose_queue(root: Path) -> None:
     lost.unlink()
 
 
+@asynccontextmanager
+async def broker_without_a_queue(root: Path) -> AsyncIterator[tuple[Broker, str]]:
+    """A broker that rebuilds the entries of queue 0 while it serves, and the address of its name server."""
+    async with name_server() as server:
+        broker = make(root, server.address)
+        await broker.start()
+        await fill(broker, server.address)
+        await broker.stop()
+        lose_queue(root)
+        broker = make(root, server.address, LATER)
+        await broker.start()
+        try:
+            yield broker, server.address
+        finally:
+            await broker.stop()
+
+
 async def test_a_consumer_gets_all_messages_of_a_queue_that_is_rebuilt_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,18 +72,8 @@ async def test_a_consumer_gets_all_messages_of_a_queue_that_is_rebuilt_meanwhile
         await load(self, part)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Rebuilder, "_load", wait_and_load)
-    async with name_server() as server:
-        broker = make(tmp_path, server.address)
-        await broker.start()
-        await fill(broker, server.address)
-        await broker.stop()
-        lose_queue(tmp_path)
-        broker = make(tmp_path, server.address, LATER)
-        await broker.start()
-        try:
-            await consume(broker, server.address, gate)
-        finally:
-            await broker.stop()
+    async with broker_without_a_queue(tmp_path) as (broker, namesrv):
+        await consume(broker, namesrv, gate)
 
 
 async def consume(broker: Broker, namesrv: str, gate: asyncio.Semaphore) -> None:

@@ -73,10 +73,10 @@ class RuntimeInfo:
             **self._schedule(),
             **self._waiting(),
             **self._turns(),
-            **self._scrub(),
+            **self._log_passes(),
         }
 
-    def _scrub(self) -> dict[str, str]:
+    def _log_passes(self) -> dict[str, str]:
         """What the check of the store found, and what is left of a rebuild; keys that Java brokers do not have."""
         counts = self._scrubber.counts
         return {
