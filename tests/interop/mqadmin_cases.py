@@ -29,6 +29,8 @@ class Case(NamedTuple):
 MEASURED = (
     r"(?m)(Tps|TimeMax|putLatency\d+|putMessageDistributeTime|timer\w+Behind|HowManyDataToFlush|DiskRatio\S*) *: .*"
 )
+TIMER_LAG = r"\b\d+-\d+(?=\()"
+"""How far the timer wheel is behind, in seconds and messages: a Java broker lags a second as soon as it has to wait."""
 PLACES = (
     r"(?m)^(bindAddress|listenPort|haListenPort|rocketmqHome|kvConfigPath|configStorePath|storePath\w+|namesrvAddr"
     r"|brokerIP\d|\w+ThreadPoolNums|\w+Threads|\w+ThreadNum|serverSelectorThreads"
@@ -99,7 +101,7 @@ CASES = (
     Case("cloneGroupOffset -s readers -d clones -t orders -o false"),
     Case("cloneGroupOffset -s readers -d nobody -t orders -o true"),
     Case("cloneGroupOffset -s readers -d clones -t nothing -o true"),
-    Case("clusterList"),
+    Case("clusterList", TIMER_LAG),
     Case("clusterList -m"),
     Case("sendMsgStatus -b broker-a -c 3 -s 10"),
     Case("checkMsgSendRT -t orders -a 2 -s 10", r"(?m)^broker-a .*"),

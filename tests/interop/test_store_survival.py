@@ -31,6 +31,7 @@ LONG_TOPIC = f"%RETRY%{LONG_GROUP}"
 LOST_QUEUES = [*queues(), (LONG_TOPIC, 0)]
 HOST = pack_host("127.0.0.1", 10911)
 SECONDS = 30.0
+NOW = 1_700_000_000_000
 OUR_SIZES = {
     "mapped_file_size_commit_log": SETTINGS["mappedFileSizeCommitLog"],
     "mapped_file_size_consume_queue": SETTINGS["mappedFileSizeConsumeQueue"],
@@ -79,6 +80,8 @@ def test_java_serves_our_store_after_a_power_failure(java: JavaPeer, servers: Ou
 
     No entry of a consume queue is torn: of one whose size is on disk and whose place is not, a Java broker takes the
     place for 0 and sends what is there. We don't trust entries that were not flushed.
+
+    All messages are of one millisecond, so that timestamps do not tell Java where to begin with the rebuild.
 
     Some messages are of a topic whose name is too long for records of version 1.
     """
@@ -175,7 +178,7 @@ async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem
         return outage.wait(SECONDS)
 
     settings = config(flush_disk_type=SYNC_FLUSH, flush_consume_queue_thorough_interval=1)
-    store = MessageStore(root, settings, store_host=HOST, fs=fs)
+    store = MessageStore(root, settings, store_host=HOST, fs=fs, clock=lambda: NOW)
     store.open()
     flushed: dict[Queue, list[int]] = {queue: [] for queue in LOST_QUEUES}
     appended = dict.fromkeys(LOST_QUEUES, 0)
@@ -188,7 +191,7 @@ async def lose_power(fs: MemoryFileSystem, root: Path) -> tuple[MemoryFileSystem
             flushed[queue].append(number)
         if number % 50 == 49:
             store.commit_pending()
-            store.tick(store.now() + number)
+            store.tick(NOW + number)
         if number == 999:
             await store.wait_flushed(done.physical_offset + done.size)
             fs.fails = hang

@@ -4,6 +4,10 @@ The layout is Java's (StoreCheckpoint): store timestamps at the beginning of the
 the oldest of them. The last bytes of the page, which a Java broker does not write, hold the same as an offset of the
 log: a timestamp only selects a file, an offset selects a record. A checksum over timestamps and offset invalidates the
 offset when a Java broker has changed the timestamps.
+
+The offset stands a second time where brokers of version 5.5 have theirs (``logicsPhysicalOffset``). Without it such a
+broker would begin at a file whose first record is as old, to the millisecond, as the last one in the queues, and queue
+entries of records before that file would be missing.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from zlib import crc32
 from rocketmq_py.store.fs.filesystem import FileSystem
 
 _FIELDS = Struct(">qqqqq")
+_LOGICS_OFFSET = Struct(">q")
 _END = Struct(">qI")
 _SIZE = 4096
 _END_AT = _SIZE - _END.size
@@ -72,7 +77,8 @@ class Checkpoint:
                 self.master_flushed_offset, self.confirm_physical_offset,
             )  # fmt: skip
             end = _END.pack(self.end, _checksum(times, self.end))
-            file.write(0, times.ljust(_END_AT, b"\0") + end)
+            logics = _LOGICS_OFFSET.pack(max(0, self.end))
+            file.write(0, (times + logics).ljust(_END_AT, b"\0") + end)
             file.sync()
         finally:
             file.close()

@@ -24,7 +24,7 @@ def test_the_file_has_the_fields_of_java_and_the_end_in_its_last_bytes() -> None
     fs = MemoryFileSystem()
     times = pack(">qqqqq", 5_000, 6_000, 7_000, 8, 9)
     end = pack(">q", 123)
-    assert saved(fs) == times + bytes(4096 - 40 - 12) + end + pack(">I", crc32(times + end))
+    assert saved(fs) == times + end + bytes(4096 - 48 - 12) + end + pack(">I", crc32(times + end)), "5.5: an offset, too"
     assert fs.nodes[PATH].durable == fs.read(PATH)
     assert fs.open_files == 0
     again = Checkpoint(fs, PATH)
@@ -49,7 +49,8 @@ def test_the_end_holds_only_with_the_times_it_was_saved_with() -> None:
     assert Checkpoint(fs, PATH).end == -1, "nothing was flushed"
     saved(fs, end=0)
     assert Checkpoint(fs, PATH).end == 0
-    fs.write(PATH, (fs.read(PATH) or b"")[:40])
+    assert saved(fs, end=-1)[40:48] == bytes(8), "a Java broker takes an offset of 0 for unknown"
+    fs.write(PATH, saved(fs)[:48])
     assert Checkpoint(fs, PATH).end == -1, "as a Java broker of old wrote it"
 
 
