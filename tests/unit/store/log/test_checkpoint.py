@@ -24,7 +24,9 @@ def test_the_file_has_the_fields_of_java_and_the_end_in_its_last_bytes() -> None
     fs = MemoryFileSystem()
     times = pack(">qqqqq", 5_000, 6_000, 7_000, 8, 9)
     end = pack(">q", 123)
-    assert saved(fs) == times + end + bytes(4096 - 48 - 12) + end + pack(">I", crc32(times + end)), "5.5: an offset, too"
+    assert saved(fs) == times + end + bytes(4096 - 48 - 12) + end + pack(">I", crc32(times + end)), (
+        "5.5: an offset, too"
+    )
     assert fs.nodes[PATH].durable == fs.read(PATH)
     assert fs.open_files == 0
     again = Checkpoint(fs, PATH)
