@@ -78,12 +78,13 @@ def main(only: str | None, sizes: tuple[int, ...], sides: tuple[Side, ...], rest
 
 
 def _table(title: str, found: Mapping[str, Measured | str]) -> str:
-    """Format a table with a line for each quantity and a column for each broker."""
+    """Format a table with a line for each quantity and a column for each broker; "–" for what was not measured."""
     measured = {side: values for side, values in found.items() if not isinstance(values, str)}
     names = list(dict.fromkeys(name for values in measured.values() for name in values))
     lines = [f"{title:<32}" + "".join(f"{side:>12}" for side in found)]
     for name in names:
-        cells = (human(measured[side][name]) if side in measured else "–" for side in found)
+        values = (measured.get(side, {}).get(name) for side in found)
+        cells = ("–" if value is None else human(value) for value in values)
         lines.append(f"  {name:<30}" + "".join(f"{cell:>12}" for cell in cells))
     lines += [f"  {side}: {text}" for side, text in found.items() if isinstance(text, str)]
     return "\n".join(lines)
