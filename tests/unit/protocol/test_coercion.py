@@ -56,6 +56,16 @@ def test_a_single_object_becomes_a_list() -> None:
     assert not body.consumer_data_set
 
 
+@pytest.mark.parametrize("value", ["7", "true", "1.5"])
+def test_a_single_number_is_no_list(value: str) -> None:
+    """A single text or object is the only item of its list."""
+    text = '{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":[{"topic":"t","codeSet":%s}]}]}'
+    with pytest.raises(BadHeader, match=r"codeSet is (7|[Tt]rue|'?1\.5'?): a list"):
+        HeartbeatData.decode((text % value).encode())
+    [one] = HeartbeatData.decode((text % '"7"').encode()).consumer_data_set
+    assert one.subscription_data_set[0].code_set == [7]
+
+
 def test_numeric_keys_may_be_quoted() -> None:
     for text in (
         b'{"brokerName":"b","brokerAddrs":{0:1,"1":"h:2"}}',

@@ -478,9 +478,8 @@ class Writer:
         """Close this file with a blank record and continue in the next."""
         self.flush()
         following = self._start + self._log.file_size
+        self._log.allocate(self._start, self._position + BLANK_SIZE)  # recovery may have cut it off
         self._log.create(following)
-        if self._position:
-            self._log.allocate(self._start, self._position + BLANK_SIZE)
         self._log.close_file(self._start, self._position)
         self._start = following
         self._written = self._position = 0

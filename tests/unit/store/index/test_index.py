@@ -7,6 +7,7 @@ from pathlib import Path
 from struct import iter_unpack, pack_into, unpack_from
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from rocketmq_py.store import StoreConfig
@@ -303,6 +304,15 @@ def test_keys_are_added_512_at_a_time_and_up_to_the_end_of_each_file():
     assert sizes == [512, 512, 512, 463, 101]
     assert [file.count for file in index._files] == [2000, 102]
     assert index.end_physical == 209_900
+
+
+def test_one_call_adds_4096_keys_and_says_whether_more_wait():
+    index = an_index(config=msgspec.structs.replace(LARGE_INDEX, max_index_num=10_000))
+    add(index, *range(4098))
+    assert index.build() is False
+    assert (index._files[0].count, len(index.waiting)) == (4097, 2 * 4)
+    assert index.build() is True
+    assert index._files[0].count == 4099
 
 
 def test_words_are_keys_and_spaces_between_them_are_none():

@@ -140,6 +140,20 @@ def test_a_page_of_wrong_entries_is_rebuilt(damaged):
     assert [damaged.queue.entry(offset) for offset in range(10, 50)] == right
 
 
+@pytest.mark.parametrize(("correct", "found"), [(44, True), (43, False)])
+def test_the_search_begins_at_a_correct_entry_at_most_256_before(stores, correct, found):
+    store = stores.open(CONFIG)
+    fill(store, 301, size=20)
+    store.close()
+    store = stores.open(CONFIG)
+    queue = store._queues.by_key["T", 0]
+    right = queue.entry(300)
+    for offset in range(correct + 1, 301):
+        queue.replace_entry(offset, 1 << 40, 100, 7)
+    assert store.get("T", 0, 300, 1).damaged == (() if found else (300,))
+    assert (queue.entry(300) == right) is found
+
+
 def test_the_first_entry_and_one_of_another_queue_are_rebuilt(damaged):
     damaged.entry(0, *damaged.place(7))
     other = damaged.store._queues.by_key["T", 1].entry(9)

@@ -56,6 +56,19 @@ def test_the_newest_message_may_be_in_an_earlier_file(filled: Path) -> None:
     assert 0 < shown["logEnd"] < 4096
 
 
+def test_a_damaged_body_does_not_end_the_overview(filled: Path) -> None:
+    with OfflineStore(filled) as store:
+        whole = inspect.overview(store)
+        at = next(iter(inspect.messages(store, "T", 1, None, 1)))["physical"]
+    log = filled / "commitlog" / f"{0:020d}"
+    data = bytearray(log.read_bytes())
+    data[at + 100] ^= 1
+    log.write_bytes(data)
+    with OfflineStore(filled) as store:
+        shown = inspect.overview(store)
+    assert (shown["logEnd"], shown["newestMessage"]) == (whole["logEnd"], NOW + 5)
+
+
 def test_an_empty_store_has_no_times(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     with OfflineStore(tmp_path) as store:

@@ -315,6 +315,20 @@ def test_a_recreated_topic_is_valid(disk_stores):
     ]
 
 
+def test_old_files_beside_a_batch_queue_are_not_compared_with_its_records(disk_stores):
+    """Its records have offsets of their own; those of the old files have expired."""
+    fill(disk_stores.open(), 30)
+    disk_stores.close()
+    old = disk_stores.root.rename(disk_stores.root.parent / "old")
+    store = disk_stores.open(is_batched=lambda _: True)
+    fill(store, 3)
+    store.close()
+    shutil.copytree(old / "consumequeue" / "T", disk_stores.root / "consumequeue" / "T")
+    report = check(disk_stores.root)
+    assert problems(report) == []
+    assert [one.what for one in notes(report)] == ["is a batch consume queue: its units are not checked"]
+
+
 def test_the_directory_of_the_commit_log_can_be_passed(disk_stores, tmp_path):
     """As with storePathCommitLog, which can be on another disk."""
     fill(disk_stores.open(), 30)

@@ -166,6 +166,23 @@ def test_messages_appended_together_lie_in_one_file(stores):
     assert store.queue_range("T", 0) == (0, 15)
 
 
+@pytest.mark.parametrize("rest", [8, 7])
+def test_the_largest_message_that_fits_a_file_can_be_appended_with_others(stores, rest):
+    """The widest record: an IPv6 host, and a topic whose length takes two bytes."""
+    store = stores.open(StoreConfig(mapped_file_size_commit_log=4096, max_hash_slot_num=8, max_index_num=9))
+    wide = {"topic": "t" * 200, "born_host": pack_host("2001:db8::7", 1)}
+    overhead = len(expected(record(0, body=b"", **wide), 0, 0, sys_flag=0x10))
+    message = record(0, body=b"x" * (4096 - overhead - rest), **wide)
+    if rest < 8:
+        with pytest.raises(MessageIllegal, match="do not fit"):
+            store.append_many([message])
+        return
+    fill(store, 1)
+    [done] = store.append_many([message])
+    assert (done.physical_offset, done.size) == (4096, 4088)
+    assert store.message_at(4096) == expected(message, 0, 4096, sys_flag=0x10)
+
+
 def test_a_message_that_is_too_large_is_refused_with_those_that_are_appended_with_it(stores):
     store = stores.open(msgspec.structs.replace(SMALL, max_message_size=500))
     store.append_many([record(0, size=500)])
@@ -422,6 +439,47 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
     assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more")
     assert [queue.queue_id for queue in store._writer.touched] == [1], "once for each write"
     assert store.queue_range("T", 1) == (0, 4)
+
+
+def test_a_batch_that_compiled_code_encodes_is_appended_behind_what_is_pending(stores):
+    store = stores.open(is_batched=lambda topic: topic == "B")
+    store.append(record(0, topic="B"))
+    done = store.append(record(0))
+    end = done.physical_offset + done.size
+    prefix, given = string_hash("T#"), []
+    body = encode_batch([(0, b"a", b""), (0, b"b", b"")])
+    encoded = [(b"r" * 15, [end, 10, 97, end + 10, 5, 98], [prefix, b"key", end, NOW])]
+    store._writer._encode_batch = lambda *one: given.append(one) or encoded.pop()
+    batch = NewBatch("T", 0, body, sys_flag=1, born_timestamp=5, born_host=CLIENT, reconsume_times=2)
+    appended = store.append_batch(batch)
+    assert (appended.queue_offset, list(appended.physical_offsets), appended.size) == (1, [end, end + 10], 15)
+    assert appended.store_timestamp == NOW
+    [(data, queue, hosts, fields, place, limits)] = given
+    assert (data, hosts, fields, limits) == (body, (CLIENT, HOST), (1, 5, 2), (2000, 32767))
+    assert queue == (0, -626843481, b"\x01T", 1, prefix)
+    assert place == (NOW, end, 4096 - 8 - end)
+    assert store._writer.touched == [store._queues.by_key["B", 0], store._queues.by_key["T", 0]]
+    assert store.append(record(1)).physical_offset == end + 15
+    store.commit_pending()
+    assert store.queue_entries("T", 0, 1, 2) == [(end, 10, 97), (end + 10, 5, 98)]
+    assert store.queue_range("T", 0) == (0, 4)
+    assert store._index.search("T", "key", 9, 0, NOW, None).run(None) == [end]
+    encoded.append((b"r" * 5, [end, 5, 1], []))
+    store.append_batch(batch)
+    assert store._writer.touched == [store._queues.by_key["T", 0]], "a queue with nothing pending is written, too"
+
+
+@pytest.mark.parametrize("changes", [{"topic": "B"}, {"topic": "new"}, {}])
+def test_a_batch_that_compiled_code_does_not_encode_is_appended_by_ours(stores, changes):
+    store, given = stores.open(is_batched=lambda topic: topic == "B"), []
+    store._writer._encode_batch = lambda *one: given.append(one)
+    batch = {"topic": "T", "queue_id": 0, "body": encode_batch([(0, b"a", b""), (0, b"b", b"")]), "born_host": CLIENT}
+    store.append_batch(NewBatch(**batch))
+    assert given == [], "no file is open"
+    store.append(record(0, topic="B"))
+    done = store.append_batch(NewBatch(**{**batch, **changes}))
+    assert [decode_records(store.message_at(at))[0].body for at in done.physical_offsets] == [b"a", b"b"]
+    assert len(given) == (not changes), "of a queue that exists and has single entries"
 
 
 def test_a_run_is_left_to_single_appends_where_it_does_not_fit(stores):

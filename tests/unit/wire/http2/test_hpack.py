@@ -49,6 +49,22 @@ def test_the_responses_of_the_rfc_evict_headers_from_a_table_of_256_bytes() -> N
         assert decoder.decode(bytes.fromhex(size_update + block)) == headers
 
 
+@pytest.mark.parametrize(("block", "header"), [
+    ("040c2f73616d706c652f70617468", (b":path", b"/sample/path")),
+    ("100870617373776f726406736563726574", (b"password", b"secret")),
+    ("0f0d0130", (b"content-length", b"0")),
+    ("1f080473657472", (b"authorization", b"setr")),
+])  # fmt: skip
+def test_literals_without_indexing_and_never_indexed_stay_out_of_the_table(
+    block: str, header: tuple[bytes, bytes]
+) -> None:
+    """RFC 7541, C.2.2 and C.2.3, and names whose index fills the prefix of four bits."""
+    decoder = HpackDecoder(10_000)
+    assert decoder.decode(bytes.fromhex(block)) == [header]
+    with pytest.raises(CorruptFrame, match="header 62"):
+        decoder.decode(b"\xbe")
+
+
 def test_what_is_encoded_is_decoded_without_a_change_of_the_table() -> None:
     headers = [(b":status", b"200"), (b"x", b"y"), (b"long", b"z" * 300), (b"empty", b""), (b"edge", b"e" * 127)]
     decoder = HpackDecoder(10_000)
