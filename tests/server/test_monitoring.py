@@ -17,6 +17,7 @@ from rocketmq_py import Message, aio
 from rocketmq_py.broker import Broker, BrokerConfig
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv import NameServer, NamesrvConfig
+from tests.otlp_collector import Collector
 
 
 class Cluster:
@@ -194,8 +195,11 @@ def test_a_port_that_is_taken_ends_the_start(tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"metrics_exporter_type": "OTLP_GRPC"}, {"metrics_label": "le:1"}, {"metrics_label": "no value"},
-     {"metric_logging_exporter_interval_in_mills": 999}, {"metric_logging_exporter_interval_in_mills": 86_400_001},
+    [{"metrics_exporter_type": "OTLP_GRPC"}, {"metrics_exporter_type": "OTLP"}, {"metrics_label": "le:1"},
+     {"metrics_label": "no value"}, {"metric_logging_exporter_interval_in_mills": 999},
+     {"metric_logging_exporter_interval_in_mills": 86_400_001}, {"metric_grpc_exporter_interval_in_mills": 999},
+     {"metric_grpc_exporter_time_out_in_mills": 0}, {"metrics_export_batch_max_data_points": 0},
+     {"metrics_exporter_type": "1", "metrics_grpc_exporter_target": "h:1", "metrics_grpc_exporter_header": "x"},
      {"health_port": 70_000}],
 )  # fmt: skip
 def test_settings_that_cannot_work_are_refused(wrong):
@@ -213,15 +217,41 @@ def test_metrics_are_written_to_the_log_instead(tmp_path, caplog):
             async with aio.Producer("p", cluster.namesrv.address) as producer:
                 for _ in range(3):
                     await producer.send(Message("t", b"x"))
-            await cluster.broker._monitor._log.export()
-            assert cluster.broker._monitor._log._interval_ms == 86_400_000
+            await cluster.broker._monitor._export.export()
+            assert cluster.broker._monitor._export._interval_ms == 86_400_000
 
     asyncio.run(main())
     [line] = [one.getMessage() for one in caplog.records if one.name.endswith("metrics_log")]
     [scope] = json.loads(line)["scopeMetrics"]
     [points] = [one["sum"]["dataPoints"] for one in scope["metrics"] if one["name"] == "rocketmq_messages_in_total"]
-    found = {pair["key"]: pair["value"]["stringValue"] for pair in points[0]["attributes"]}
-    assert (len(points), points[0]["asInt"], found["topic"], found["node_type"]) == (1, "3", "t", "broker")
+    found = {pair["key"]: pair["value"] for pair in points[0]["attributes"]}
+    assert (len(points), points[0]["asInt"]) == (1, "3")
+    assert (found["topic"], found["node_type"]) == ({"stringValue": "t"}, {"stringValue": "broker"})
+
+
+def test_metrics_are_sent_to_a_collector(tmp_path):
+    with Collector() as collector:
+        settings = {
+            "metrics_exporter_type": "1", "metrics_grpc_exporter_target": f"http://127.0.0.1:{collector.port}",
+            "metrics_grpc_exporter_header": "a:secret", "metric_grpc_exporter_interval_in_mills": 1000,
+            "metrics_export_batch_max_data_points": 7,
+        }  # fmt: skip
+
+        async def main() -> dict[str, str]:
+            async with Cluster(tmp_path / "s", **settings) as cluster, aio.Producer("p", cluster.namesrv.address) as p:
+                await p.send(Message("t", b"x"))
+                while True:
+                    found = await asyncio.to_thread(collector.next)
+                    assert found.headers["a"] == "secret"
+                    assert sum(len(getattr(one, one.WhichOneof("data")).data_points) for one in found.metrics) <= 7
+                    if any(one.name == "rocketmq_messages_in_total" for one in found.metrics):
+                        break
+                async with aio.Admin(cluster.namesrv.address) as admin:
+                    return await admin.broker_config(cluster.broker.address)
+
+        shown = asyncio.run(main())
+    assert shown["metricsGrpcExporterHeader"] == "a:******"
+    assert shown["metricsExportBatchMaxDataPoints"] == "7"
 
 
 def test_a_name_server_shows_its_brokers(tmp_path):

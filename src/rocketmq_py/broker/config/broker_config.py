@@ -21,7 +21,15 @@ from rocketmq_py.core.java_config import read_properties
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sys_flag import PERM_RW
-from rocketmq_py.server.monitoring.settings import extra_labels, health_place, is_logged, metrics_place
+from rocketmq_py.server.monitoring.settings import (
+    LOG,
+    OTLP_GRPC,
+    exporter_kind,
+    extra_labels,
+    health_place,
+    metrics_place,
+    otlp_collector,
+)
 from rocketmq_py.store import StoreConfig
 
 DEFAULT_STORE = "~/store"
@@ -33,6 +41,12 @@ _ODD_KEYS = {
     "skip_when_ck_re_put_reach_max_times": "skipWhenCKRePutReachMaxTimes",
 }  # fmt: skip
 """Keys of fields that :func:`java_key` cannot derive from the field's name, by field."""
+
+_METRIC_NUMBERS = {
+    "metric_logging_exporter_interval_in_mills": 1_000, "metric_grpc_exporter_time_out_in_mills": 1,
+    "metric_grpc_exporter_interval_in_mills": 1_000, "metrics_export_batch_max_data_points": 1,
+}  # fmt: skip
+"""The least value of fields about metrics that are exported in an interval."""
 
 OTHER_KEYS = TIERED_STORE_KEYS | CONTROLLER_KEYS
 """Keys of other parts of Java's broker in the same file; they have no effect here."""
@@ -99,8 +113,15 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         key of Java's proxy, which checks by default; a Java broker does not check.
     :param metrics_exporter_type: ``PROM`` serves metrics for Prometheus, and the pages of health, on
         ``metrics_prom_exporter_port``; 0 picks a free port.
-        ``LOG`` writes them to the log.
+        ``LOG`` writes them to the log, ``OTLP_GRPC`` sends them to an OpenTelemetry collector (extra ``otlp``).
     :param metric_logging_exporter_interval_in_mills: the interval of ``LOG``, in milliseconds.
+    :param metrics_grpc_exporter_target: the collector, ``http://host:port`` or ``https://host:port`` (also without a
+        scheme).
+    :param metrics_grpc_exporter_header: ``name:value,name:value``, sent with each request to the collector; answers to
+        administrators do not show the values.
+    :param metric_grpc_exporter_time_out_in_mills: time for the answer of the collector, in milliseconds.
+    :param metric_grpc_exporter_interval_in_mills: the interval of ``OTLP_GRPC``, in milliseconds.
+    :param metrics_export_batch_max_data_points: maximum number of data points of one request to the collector.
     :param metrics_prom_exporter_host: the address to serve metrics on; empty: ``broker_ip1``.
     :param metrics_label: ``key:value,key:value``, labels added to every series.
     :param metrics_otel_cardinality_limit: maximum number of series of one metric.
@@ -264,6 +285,11 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     enable_pop_metrics: bool = True
     metrics_queue_level: bool = False
     metric_logging_exporter_interval_in_mills: int = 10_000
+    metrics_grpc_exporter_target: str = ""
+    metrics_grpc_exporter_header: str = ""
+    metric_grpc_exporter_time_out_in_mills: int = 3_000
+    metric_grpc_exporter_interval_in_mills: int = 60_000
+    metrics_export_batch_max_data_points: int = 1_000
     health_port: int = -1
     health_host: str = ""
     figures_log_seconds: int = 0
@@ -289,13 +315,16 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         self._check_metrics()
 
     def _check_metrics(self) -> None:
-        if not is_logged(self.metrics_exporter_type):
+        kind = exporter_kind(self.metrics_exporter_type)
+        if kind == OTLP_GRPC:
+            otlp_collector(self.metrics_grpc_exporter_target, self.metrics_grpc_exporter_header)
+        elif kind != LOG:
             metrics_place(self.metrics_exporter_type, self.broker_ip1, self.metrics_prom_exporter_port)
         health_place(self.health_port, self.broker_ip1)
         extra_labels(self.metrics_label)
-        interval = self.metric_logging_exporter_interval_in_mills
-        if not 1_000 <= interval <= 86_400_000:
-            raise ConfigError(f"metricLoggingExporterIntervalInMills is {interval}: 1000 to 86400000 is expected")
+        for name, least in _METRIC_NUMBERS.items():
+            if not least <= getattr(self, name) <= 86_400_000:
+                raise ConfigError(f"{java_key(name)} is {getattr(self, name)}: {least} to 86400000 is expected")
         if not 0 <= self.figures_log_seconds <= 86_400:
             raise ConfigError(f"figuresLogSeconds is {self.figures_log_seconds}: 0 to 86400 is expected")
 

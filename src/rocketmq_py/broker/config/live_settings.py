@@ -25,6 +25,7 @@ from rocketmq_py.core.java_config import (
 from rocketmq_py.errors import BrokerError, ConfigError
 from rocketmq_py.protocol.bodies.base import DataVersion
 from rocketmq_py.protocol.codes import ResponseCode
+from rocketmq_py.server.monitoring.settings import without_values
 from rocketmq_py.store import FileSystem, OsFileSystem, StoreConfig
 
 _log = logging.getLogger(__name__)
@@ -60,10 +61,15 @@ AT_START = frozenset({
     "metrics_otel_cardinality_limit", "metrics_queue_level", "enable_stats_metrics", "enable_request_metrics",
     "enable_connection_metrics", "enable_lag_and_dlq_metrics", "enable_transaction_metrics",
     "enable_remoting_metrics", "enable_message_store_metrics", "enable_pop_metrics", "health_port", "health_host",
-    "figures_log_seconds", "metric_logging_exporter_interval_in_mills",
+    "figures_log_seconds", "metric_logging_exporter_interval_in_mills", "metrics_grpc_exporter_target",
+    "metrics_grpc_exporter_header", "metric_grpc_exporter_time_out_in_mills", "metric_grpc_exporter_interval_in_mills",
+    "metrics_export_batch_max_data_points",
     "grpc_server_port",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
+
+
+_HEADERS = "metricsGrpcExporterHeader"
 
 
 class LiveSettings:
@@ -104,7 +110,7 @@ class LiveSettings:
         """Return all keys of Java's broker and of this one with their values as text.
 
         A changed key of ``AT_START`` has its new value, which takes effect at the next start. A key without effect has
-        Java's default, whatever the broker.conf says.
+        Java's default, whatever the broker.conf says. Headers for a collector of metrics have no values.
         """
         config = self._broker
         found = {
@@ -115,7 +121,8 @@ class LiveSettings:
         shown = {**JAVA_DEFAULTS, **self._own(), **found}
         optional = {"brokerConfigPath": config.broker_config_path, "haMasterAddress": config.ha_master_address}
         given = {key for key, value in optional.items() if value}
-        return {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
+        table = {key: value for key, value in (shown | self._waiting).items() if key not in UNSET or key in given}
+        return table | {_HEADERS: without_values(table[_HEADERS])}
 
     def _own(self) -> dict[str, str]:
         return {**java_settings(self._broker), **java_settings(self._store)}

@@ -8,13 +8,15 @@ from collections.abc import Callable
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics.collect import Collector
 from rocketmq_py.broker.metrics.metrics_log import MetricsLog
+from rocketmq_py.broker.metrics.metrics_otlp import MetricsOtlp
+from rocketmq_py.broker.metrics.periodic import MetricsTarget, PeriodicExport
 from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.server import Server
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.server.monitoring.health import Checks
-from rocketmq_py.server.monitoring.settings import DISABLE, is_logged, places
+from rocketmq_py.server.monitoring.settings import DISABLE, LOG, OTLP_GRPC, exporter_kind, otlp_collector, places
 from rocketmq_py.store import FileSystem, OsFileSystem
 
 
@@ -24,22 +26,34 @@ class Monitor:
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
         self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
         host = config.metrics_prom_exporter_host or config.broker_ip1
-        is_in_log = is_logged(config.metrics_exporter_type)
+        self._export = self._periodic_export()
         metrics, health = places(
-            DISABLE if is_in_log else config.metrics_exporter_type, host, config.metrics_prom_exporter_port,
+            config.metrics_exporter_type if self._export is None else DISABLE, host, config.metrics_prom_exporter_port,
             config.health_port, config.health_host or host,
         )  # fmt: skip
-        self._counts_messages = metrics is not None or is_in_log
-        self._log = (
-            MetricsLog(lambda: self._collect(frozenset()), config.metric_logging_exporter_interval_in_mills, clock)
-            if is_in_log
-            else None
-        )
+        self._counts_messages = metrics is not None or self._export is not None
         self._collector: Collector | None = None
         self._services: Services | None = None
         self._endpoint = None
         if metrics is not None or health is not None:
             self._endpoint = MonitoringEndpoint(metrics, health, self._checks, self._collect)
+
+    def _periodic_export(self) -> PeriodicExport | None:
+        """Return what sends the metrics by itself; None if nothing does.
+
+        :raises ConfigError: what it needs is not installed.
+        """
+        config, kind = self._config, exporter_kind(self._config.metrics_exporter_type)
+        target: MetricsTarget
+        if kind == LOG:
+            target, interval = MetricsLog(), config.metric_logging_exporter_interval_in_mills
+        elif kind == OTLP_GRPC:
+            collector = otlp_collector(config.metrics_grpc_exporter_target, config.metrics_grpc_exporter_header)
+            timeout, most = config.metric_grpc_exporter_time_out_in_mills, config.metrics_export_batch_max_data_points
+            target, interval = MetricsOtlp(collector, timeout, most), config.metric_grpc_exporter_interval_in_mills
+        else:
+            return None
+        return PeriodicExport(lambda: self._collect(frozenset()), target, interval, self._clock)
 
     @property
     def ports(self) -> dict[str, int]:
@@ -69,8 +83,8 @@ class Monitor:
 
     def started(self) -> None:
         """Report that the broker serves requests."""
-        if self._log is not None:
-            self._log.start()
+        if self._export is not None:
+            self._export.start()
         if self._endpoint is not None:
             self._endpoint.started()
 
@@ -81,8 +95,8 @@ class Monitor:
 
     async def stop(self) -> None:
         """Stop serving. Does nothing if stopped already."""
-        if self._log is not None:
-            await self._log.stop()
+        if self._export is not None:
+            await self._export.stop()
         if self._endpoint is not None:
             await self._endpoint.stop()
 

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from rocketmq_py.errors import ConfigError
 
-DISABLE, PROM, LOG = "DISABLE", "PROM", "LOG"
-_BY_NUMBER = {"0": DISABLE, "1": "OTLP_GRPC", "2": PROM, "3": LOG}
+DISABLE, OTLP_GRPC, PROM, LOG = "DISABLE", "OTLP_GRPC", "PROM", "LOG"
+_BY_NUMBER = {"0": DISABLE, "1": OTLP_GRPC, "2": PROM, "3": LOG}
+_HEADER = re.compile(r"[a-z0-9_.-]+")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OWN = frozenset({"cluster", "node_type", "node_id", "otel_scope_name", "le"})
 
@@ -20,13 +21,48 @@ class Place(NamedTuple):
     port: int
 
 
-def is_logged(exporter: str) -> bool:
-    """Return True if metrics go to the log: ``LOG``, or Java's number 3."""
-    return _kind(exporter) == LOG
+class OtlpCollector(NamedTuple):
+    """Where an OpenTelemetry collector listens for gRPC."""
+
+    address: str
+    is_tls: bool
+    headers: tuple[tuple[str, str], ...]
+    """Sent with each request; their values may be secrets."""
 
 
-def _kind(exporter: str) -> str:
+def exporter_kind(exporter: str) -> str:
+    """Return the exporter a setting names: ``DISABLE``, ``OTLP_GRPC``, ``PROM``, ``LOG``, or what else is there.
+
+    :param exporter: the value of ``metricsExporterType``: one of these names in any case, or Java's number of it.
+    """
     return _BY_NUMBER.get(exporter.strip(), exporter.strip().upper())
+
+
+def otlp_collector(target: str, headers: str) -> OtlpCollector:
+    """Parse ``metricsGrpcExporterTarget`` and ``metricsGrpcExporterHeader``.
+
+    :param target: ``http://host:port`` or ``https://host:port``; without a scheme it is https, as of Java.
+    :param headers: ``name:value,name:value``, or empty.
+    :raises ConfigError: one of them has another form.
+    """
+    text = target.strip()
+    found = re.fullmatch(r"(?:(https?)://)?((?:[\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5}))/?", text)
+    if found is None or not 0 < int(found[3]) <= 65535:
+        raise ConfigError(f"metricsGrpcExporterTarget is {target!r}: http://host:port or https://host:port is expected")
+    pairs = []
+    for part in filter(None, (part.strip() for part in headers.split(","))):
+        name, colon, value = part.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        if not colon or not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
+            raise ConfigError("metricsGrpcExporterHeader has another form than name:value,name:value")
+        pairs.append((name, value))
+    return OtlpCollector(found[2], found[1] != "http", tuple(pairs))
+
+
+def without_values(headers: str) -> str:
+    """Return ``metricsGrpcExporterHeader`` with asterisks for its values."""
+    names = (part.partition(":")[0].strip() for part in headers.split(",") if part.strip())
+    return ",".join(f"{name}:******" for name in names)
 
 
 def metrics_place(exporter: str, host: str, port: int) -> Place | None:
@@ -35,13 +71,12 @@ def metrics_place(exporter: str, host: str, port: int) -> Place | None:
     :param exporter: ``DISABLE`` or ``PROM``, or Java's numbers 0 and 2 for them.
     :raises ConfigError: another exporter, or a port out of range.
     """
-    kind = _kind(exporter)
+    kind = exporter_kind(exporter)
     if kind == DISABLE:
         return None
     if kind != PROM:
         raise ConfigError(
-            f"metricsExporterType is {exporter!r}: PROM or DISABLE is expected, of brokers also LOG; OpenTelemetry "
-            "collectors read PROM"
+            f"metricsExporterType is {exporter!r}: PROM or DISABLE is expected, of brokers also LOG and OTLP_GRPC"
         )
     return _place("metricsPromExporterPort", host, port)
 

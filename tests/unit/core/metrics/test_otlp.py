@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_py.core.metrics.exposition import COUNTER, GAUGE, HISTOGRAM, Family, labels
 from rocketmq_py.core.metrics.histogram import Histogram
-from rocketmq_py.core.metrics.otlp import otlp_json
+from rocketmq_py.core.metrics.otlp import in_batches, otlp_json, otlp_metrics
 
 NASTY = 'a"b\\n\\c\nd} 5 {e="f",\u2028ö'
 BASE = labels([("cluster", "c"), ("topic", NASTY)])
@@ -89,3 +89,53 @@ def test_histograms_have_the_count_of_each_bucket() -> None:
     assert (two["count"], two["sum"], two["bucketCounts"]) == ("1", 50.0, ["0", "0", "1", "0"])
     assert two["explicitBounds"] == [1.0, 10.0, 100.0]
     assert two["attributes"] == [{"key": "topic", "value": {"stringValue": "u"}}]
+
+
+@pytest.mark.parametrize(
+    ("series", "name", "unit"),
+    [("rocketmq_rpc_latency_milliseconds", "rocketmq_rpc_latency", "milliseconds"),
+     ("rocketmq_storage_size_bytes", "rocketmq_storage_size", "bytes"),
+     ("rocketmq_storage_flush_behind_bytes", "rocketmq_storage_flush_behind_bytes", "bytes"),
+     ("rocketmq_py_commit_log_bytes", "rocketmq_py_commit_log_bytes", None),
+     ("rocketmq_messages_in_total", "rocketmq_messages_in_total", None)],
+)  # fmt: skip
+def test_names_and_units_are_those_a_java_broker_tells(series: str, name: str, unit: str | None) -> None:
+    family = Family(series, HISTOGRAM, "Text.")
+    [found] = metrics(family.head() + family.buckets("", Histogram((1, 2))))
+    assert (found["name"], found.get("unit")) == (name, unit)
+    assert found["histogram"]["dataPoints"][0]["explicitBounds"] == [1.0, 2.0]
+
+
+def test_attributes_have_types_and_no_scope() -> None:
+    gauge = Family("level", GAUGE, "Now.")
+    base = labels([
+        ("is_retry", "true"), ("is_system", "false"), ("is_odd", "odd"), ("queue_id", "3"), ("topic", "true"),
+        ("otel_scope_name", "broker-meter"),
+    ])  # fmt: skip
+    [found] = metrics(gauge.head() + gauge.sample(base, 1))
+    assert {pair["key"]: pair["value"] for pair in found["gauge"]["dataPoints"][0]["attributes"]} == {
+        "is_retry": {"boolValue": True}, "is_system": {"boolValue": False}, "is_odd": {"stringValue": "odd"},
+        "queue_id": {"intValue": "3"}, "topic": {"stringValue": "true"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(1, [["a0"], ["a1"], ["a2"], ["b0"], ["c0"], ["c1"]]), (2, [["a0", "a1"], ["a2", "b0"], ["c0", "c1"]]),
+     (4, [["a0", "a1", "a2", "b0"], ["c0", "c1"]]), (5, [["a0", "a1", "a2", "b0", "c0"], ["c1"]]),
+     (6, [["a0", "a1", "a2", "b0", "c0", "c1"]])],
+)  # fmt: skip
+def test_batches_have_up_to_so_many_points_in_order(most: int, expected: list[list[str]]) -> None:
+    def metric(name: str, field: str, count: int) -> dict[str, Any]:
+        return {"name": name, field: {"dataPoints": [f"{name}{i}" for i in range(count)], "aggregationTemporality": 2}}
+
+    given = [metric("a", "sum", 3), metric("b", "gauge", 1), metric("none", "gauge", 0), metric("c", "histogram", 2)]
+    field = {"a": "sum", "b": "gauge", "c": "histogram"}
+    found = list(in_batches(given, most))
+    assert [[point for one in batch for point in one[field[one["name"]]]["dataPoints"]] for batch in found] == expected
+    assert all(one[field[one["name"]]]["aggregationTemporality"] == 2 for batch in found for one in batch)
+    assert given[0]["sum"]["dataPoints"] == ["a0", "a1", "a2"], "what was given stays"
+
+
+def test_nothing_is_no_batch() -> None:
+    assert list(in_batches(otlp_metrics("", 1, 2), 5)) == []

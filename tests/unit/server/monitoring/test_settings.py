@@ -5,7 +5,17 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.errors import ConfigError
-from rocketmq_py.server.monitoring.settings import Place, extra_labels, health_place, is_logged, metrics_place, places
+from rocketmq_py.server.monitoring.settings import (
+    OtlpCollector,
+    Place,
+    exporter_kind,
+    extra_labels,
+    health_place,
+    metrics_place,
+    otlp_collector,
+    places,
+    without_values,
+)
 
 
 @pytest.mark.parametrize("exporter", ["PROM", "prom", " PROM ", "2"])
@@ -24,9 +34,42 @@ def test_other_exporters_are_refused(exporter: str) -> None:
         metrics_place(exporter, "10.0.0.1", 5557)
 
 
-def test_the_log_is_an_exporter_by_name_or_number() -> None:
-    found = {one: is_logged(one) for one in ("LOG", " log ", "3", "PROM", "1", "DISABLE", "")}
-    assert [one for one, is_so in found.items() if is_so] == ["LOG", " log ", "3"]
+def test_exporters_have_names_and_numbers() -> None:
+    found = [exporter_kind(one) for one in ("LOG", " log ", "3", "PROM", "2", "1", "otlp_grpc", "0", "", "4")]
+    assert found == ["LOG", "LOG", "LOG", "PROM", "PROM", "OTLP_GRPC", "OTLP_GRPC", "DISABLE", "", "4"]
+
+
+@pytest.mark.parametrize(
+    ("target", "address", "is_tls"),
+    [("http://127.0.0.1:4317", "127.0.0.1:4317", False), ("https://otel.example:1/", "otel.example:1", True),
+     ("otel-1.example:65535", "otel-1.example:65535", True), (" http://[::1]:4317 ", "[::1]:4317", False)],
+)  # fmt: skip
+def test_a_collector_has_tls_unless_its_target_says_http(target: str, address: str, is_tls: bool) -> None:
+    assert otlp_collector(target, "") == OtlpCollector(address, is_tls, ())
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "host", "http://host", "ftp://host:1", "host:0", "host:65536", "http://host:1/path", "http://a b:1",
+     "unix:/tmp/x:1", "HTTP://host:1", "http://user@host:1", "::1:4317"],
+)  # fmt: skip
+def test_other_targets_are_refused(target: str) -> None:
+    with pytest.raises(ConfigError, match=r"metricsGrpcExporterTarget is .*: http://host:port or https://host:port"):
+        otlp_collector(target, "")
+
+
+def test_headers_are_pairs() -> None:
+    found = otlp_collector("h:1", "Authorization:Bearer a:b , x-y.z_0: 1,")
+    assert found.headers == (("authorization", "Bearer a:b"), ("x-y.z_0", "1"))
+    assert without_values("Authorization:Bearer a:b , x-y.z_0: 1,") == "Authorization:******,x-y.z_0:******"
+    assert without_values("") == ""
+
+
+@pytest.mark.parametrize("headers", ["secret", ":secret", "a b:secret", "a:secr\u00e9t", "a:sec\nret", "ok:1,secret"])
+def test_other_headers_are_refused_without_their_values(headers: str) -> None:
+    with pytest.raises(ConfigError) as found:
+        otlp_collector("h:1", headers)
+    assert str(found.value) == "metricsGrpcExporterHeader has another form than name:value,name:value"
 
 
 @pytest.mark.parametrize("port", [-2, -1, 65_536])

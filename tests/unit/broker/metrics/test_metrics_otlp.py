@@ -1,0 +1,86 @@
+"""Metrics for an OpenTelemetry collector."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import grpc
+import pytest
+
+from rocketmq_py.broker.metrics.metrics_otlp import MetricsOtlp
+from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.monitoring.settings import OtlpCollector
+from tests.otlp_collector import SECONDS, Collector
+
+EXPOSITION = """\
+# HELP in_total Sent.
+# TYPE in_total counter
+in_total{topic="a"} 7.0
+in_total{topic="b"} 8.0
+# HELP level Now.
+# TYPE level gauge
+level{} 0.5
+"""
+
+
+def target(port: int, most_points: int = 1000, timeout_ms: int = int(SECONDS * 1000)) -> MetricsOtlp:
+    return MetricsOtlp(OtlpCollector(f"127.0.0.1:{port}", False, (("key", "a b"),)), timeout_ms, most_points)
+
+
+def test_a_collector_gets_all_metrics_with_the_headers() -> None:
+    with Collector() as collector:
+        metrics = target(collector.port)
+        metrics.write(EXPOSITION, 5, 9)
+        found = collector.next()
+        metrics.close()
+    assert (found.scope, found.headers["key"]) == ("broker-meter", "a b")
+    counter, gauge = found.metrics
+    assert (counter.name, counter.description, gauge.name) == ("in_total", "Sent.", "level")
+    assert [(point.as_int, point.start_time_unix_nano, point.time_unix_nano) for point in counter.sum.data_points] == [
+        (7, 5_000_000, 9_000_000), (8, 5_000_000, 9_000_000)
+    ]  # fmt: skip
+    assert [point.as_double for point in gauge.gauge.data_points] == [0.5]
+
+
+def test_many_points_are_several_requests() -> None:
+    with Collector() as collector:
+        metrics = target(collector.port, most_points=2)
+        metrics.write(EXPOSITION, 5, 9)
+        assert [[one.name for one in collector.next().metrics] for _ in range(2)] == [["in_total"], ["level"]]
+        metrics.close()
+
+
+def test_a_refusal_is_an_error_that_names_the_collector() -> None:
+    with Collector(grpc.StatusCode.UNAVAILABLE) as collector:
+        metrics = target(collector.port)
+        with pytest.raises(ConnectionError) as found:
+            metrics.write(EXPOSITION, 5, 9)
+        assert str(found.value) == f"the collector 127.0.0.1:{collector.port} answers UNAVAILABLE: 'not\\nnow'"
+        metrics.write(EXPOSITION, 5, 10)  # the next attempt has all values again
+        assert len(collector.next().metrics) == 2
+        metrics.close()
+
+
+def test_points_that_a_collector_refuses_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    with Collector(3) as collector:
+        metrics = target(collector.port)
+        metrics.write(EXPOSITION, 5, 9)
+        metrics.close()
+        text = f"the collector 127.0.0.1:{collector.port} refused 3 of the data points: 'too\\nold'"
+        assert [one.getMessage() for one in caplog.records] == [text]
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "grpc", None)
+    with pytest.raises(ConfigError, match=r"OTLP_GRPC, and grpc is not installed: pip install 'rocketmq-py\[otlp\]'"):
+        target(1)
+
+
+def test_https_is_not_answered_by_a_collector_without_tls() -> None:
+    with Collector() as collector:
+        metrics = MetricsOtlp(OtlpCollector(f"127.0.0.1:{collector.port}", True, ()), int(SECONDS * 1000), 10)
+        with pytest.raises(ConnectionError, match="UNAVAILABLE"):
+            metrics.write(EXPOSITION, 5, 9)
+        metrics.close()
