@@ -2,6 +2,9 @@
 
 The byte is only peeked at, so the protocol of the connection receives it, too. A port that never serves TLS uses the
 event loop's own server instead.
+
+Thousands of clients may connect and send at once, as the members of a group do. One turn of the event loop opens a
+bounded number of connections, and serves those that are open already in between.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+from collections import deque
 from collections.abc import Callable
 
 from rocketmq_py.server.peer import format_address
@@ -19,6 +23,10 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE = 0x16
 _HANDSHAKE_SECONDS = 10.0
+_AT_ONCE = 64
+"""At most this many connections are accepted, and as many opened, in one turn of the event loop: some 5 ms each."""
+_TLS_SHARE = 8
+"""A connection with TLS counts as this many without: its handshake takes that much longer."""
 
 
 class TlsAcceptor:
@@ -48,6 +56,8 @@ class TlsAcceptor:
         self._silence = silence
         self._loop = asyncio.get_running_loop()
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._waiting: deque[tuple[socket.socket, bool]] = deque()
+        """Connections to be opened, and whether they begin with TLS; not empty: a call of ``_open_some`` is due."""
         self._opening: set[asyncio.Task[None]] = set()
         sock.setblocking(False)
         self._loop.add_reader(sock.fileno(), self._accept)
@@ -59,11 +69,13 @@ class TlsAcceptor:
             self.sock.close()
         for sock in tuple(self._silent):
             self._reject(sock)
+        while self._waiting:
+            self._waiting.popleft()[0].close()
         for task in self._opening:
             task.cancel()
 
     def _accept(self) -> None:
-        while True:
+        for _ in range(_AT_ONCE):  # if there are more, the event loop calls this again in its next turn
             try:
                 sock, _ = self.sock.accept()
             except (BlockingIOError, InterruptedError):
@@ -94,9 +106,21 @@ class TlsAcceptor:
             return
         self._loop.remove_reader(sock.fileno())
         self._silent.pop(sock).cancel()
-        task = self._loop.create_task(self._open_tls(sock) if tls else self._open(sock))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        self._waiting.append((sock, tls))
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._open_some)
+
+    def _open_some(self) -> None:
+        """Open the connections that have waited longest, as many as one turn may, and the others in later turns."""
+        room = _AT_ONCE
+        while self._waiting and room > 0:
+            sock, tls = self._waiting.popleft()
+            room -= _TLS_SHARE if tls else 1
+            task = self._loop.create_task(self._open_tls(sock) if tls else self._open(sock))
+            self._opening.add(task)
+            task.add_done_callback(self._opening.discard)
+        if self._waiting:
+            self._loop.call_soon(self._open_some)
 
     async def _open(self, sock: socket.socket) -> None:
         try:

@@ -271,6 +271,108 @@ async def test_closing_ends_the_port_and_those_who_have_not_begun(listening):
     serving.close()  # again, without effect
 
 
+class Task:
+    """A task that does not begin."""
+
+    def add_done_callback(self, callback):
+        pass
+
+    def cancel(self):
+        pass
+
+
+class Turns:
+    """The part of an event loop that an acceptor uses to open connections: counts tasks, and runs turns by hand."""
+
+    def __init__(self):
+        self.calls, self.tasks = [], []
+
+    def call_soon(self, callback):
+        self.calls.append(callback)
+
+    def create_task(self, coroutine):
+        coroutine.close()
+        self.tasks.append(Task())
+        return self.tasks[-1]
+
+    def call_later(self, *_):
+        return SimpleNamespace(cancel=lambda: None)
+
+    def add_reader(self, *_):
+        pass
+
+    remove_reader = add_reader
+
+    def turn(self):
+        """Run the calls of one turn; return how many connections it has begun to open."""
+        before, calls, self.calls = len(self.tasks), self.calls, []
+        for call in calls:
+            call()
+        return len(self.tasks) - before
+
+
+def begun(serving, number, first):
+    """Let connections send their first byte, all in one turn."""
+    socks = [Unconnected(lambda *_: first) for _ in range(number)]
+    for sock in socks:
+        serving._silent[sock] = serving._loop.call_later()
+        serving._first_byte(sock)
+    assert not serving._silent
+    return socks
+
+
+@pytest.mark.parametrize(
+    ("first", "number", "turns"),
+    [
+        (b"\x00", 64, [64, 0]), (b"\x00", 65, [64, 1, 0]), (b"\x00", 150, [64, 64, 22, 0]),
+        (b"\x16", 8, [8, 0]), (b"\x16", 17, [8, 8, 1, 0]),
+    ],
+)  # fmt: skip
+async def test_connections_that_begin_at_once_are_opened_in_many_turns(listening, first, number, turns):
+    serving = acceptor(listening)
+    loop, serving._loop = serving._loop, Turns()
+    begun(serving, number, first)
+    assert len(serving._loop.calls) == 1
+    assert [serving._loop.turn() for _ in turns] == turns
+    begun(serving, 1, first)
+    assert serving._loop.turn() == 1, "the next one is opened as if it was the first"
+    assert not serving._loop.calls
+    serving._loop = loop
+    serving.close()
+
+
+async def test_those_who_began_first_are_opened_first_and_closing_ends_the_others(listening):
+    serving = acceptor(listening)
+    serving._loop.remove_reader(listening.fileno())
+    serving._loop = Turns()
+    socks = begun(serving, 70, b"\x00")
+    serving._loop.turn()
+    assert [sock for sock, _ in serving._waiting] == socks[64:]
+    serving.close()
+    assert [sock.closed for sock in socks] == [False] * 64 + [True] * 6
+    assert serving._loop.turn() == 0
+    assert not serving._loop.calls
+
+
+async def test_a_turn_accepts_at_most_64_connections(listening):
+    serving = acceptor(listening)
+    loop, serving._loop = serving._loop, Turns()
+    loop.remove_reader(listening.fileno())
+    accepted = []
+
+    def accept():
+        sock = Unconnected(None)
+        sock.setblocking = lambda _: None
+        accepted.append(sock)
+        return sock, None
+
+    serving.sock = SimpleNamespace(accept=accept, fileno=lambda: -1)
+    serving._accept()
+    assert len(accepted) == 64
+    assert list(serving._silent) == accepted
+    serving.close()
+
+
 @pytest.mark.parametrize("error", [BlockingIOError(), OSError(24, "Too many open files")])
 async def test_accepting_ends_at_an_error_and_goes_on_after_an_aborted_connection(listening, error, caplog):
     serving = acceptor(listening)
