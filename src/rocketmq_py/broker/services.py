@@ -205,7 +205,7 @@ class Services:
         self.modes = RequestModes(modes, config, self.topics, self.groups, self._config_thread)
         self.clients = Clients(config, self.topics, self.groups, self.filters, clock, self.slices)
         self.locks = LockTable()
-        self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system)
+        self.stats = Stats(clock(), config.broker_cluster_name, self.topics.is_system, self.slices.add)
         mappings = self._file("topicQueueMapping.json")
         self.mappings = TopicQueueMappings(mappings, config.broker_name, clock, self._config_thread)
         self.registration = Registration(

@@ -68,6 +68,11 @@ class Day:
         self.yesterday_morning, self.today_morning = self.today_morning, self.now
 
 
+def _at_once(steps: Iterator[None]) -> None:
+    for _ in steps:
+        pass
+
+
 class _Flow(NamedTuple):
     """Counters of messages and bytes, in or out of a topic; ``of_users`` is False for a system topic."""
 
@@ -82,9 +87,14 @@ class Stats:
     :param now_ms: the start time of the broker, in milliseconds since the epoch.
     :param cluster: the cluster's name, which is the key of the broker's own counters.
     :param is_system: returns True for a system topic; daily totals leave these out.
+    :param begin: runs the short steps that sample all counters, by default at once. A sampling of 20,000 topics takes
+        50 ms.
     """
 
-    def __init__(self, now_ms: int, cluster: str, is_system: Callable[[str], bool]) -> None:
+    def __init__(
+        self, now_ms: int, cluster: str, is_system: Callable[[str], bool],
+        begin: Callable[[Iterator[None]], None] = _at_once,
+    ) -> None:  # fmt: skip
         self.started_ms = now_ms
         self.put = Meter(_KEPT)
         self.got = Meter(_KEPT)
@@ -93,6 +103,9 @@ class Stats:
         self._cluster = cluster
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
+        self._begin = begin
+        self._sampling: Iterator[None] = iter(())
+        """What is left of the last sampling."""
         self._items: dict[tuple[str, str], StatsItem] = {}
         self._keys: TopicGroupIndex[tuple[str, str]] = TopicGroupIndex()
         """Index of the keys of ``_items`` by topic and by group."""
@@ -222,7 +235,11 @@ class Stats:
         self._next_sample = now_ms + _SAMPLE_MS
         for meter in (self.put, self.got, self.pulls_found, self.pulls_missed):
             meter.sample(now_ms)
-        self._clock.advance(now_ms, self._items.values())
+        sampling = self._clock.advance(now_ms, self._items.values())
+        if sampling is not None:
+            _at_once(self._sampling)  # samples must be in the order of their times
+            self._sampling = sampling
+            self._begin(sampling)
         if now_ms >= self._next_morning:
             self._next_morning = next_morning(now_ms)
             self.put_day.begin()

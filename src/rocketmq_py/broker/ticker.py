@@ -14,6 +14,9 @@ from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
+_TURN_SECONDS = 0.01
+"""When the jobs of a turn of the event loop have taken this long, the others that are due run in the next turn."""
+
 
 class Job(NamedTuple):
     """A function to run every ``interval_ms``, first after ``first_ms`` if given. It must not block.
@@ -57,11 +60,15 @@ class Ticker:
             await asyncio.sleep(max(0.0, min(due) - loop.time()))
             now = loop.time()
             self._now = time.monotonic()
+            begin = self._now
             for index, job in enumerate(self._jobs):
                 if due[index] <= now:
                     due[index] = now + job.interval_ms / 1000
                     if self._run_guarded(index, job):
                         due[index] = now
+                    if self._now - begin >= _TURN_SECONDS:
+                        await asyncio.sleep(0)
+                        begin = self._now = time.monotonic()
 
     def _run_guarded(self, index: int, job: Job) -> bool:
         """Run a job and log if it fails; return True if it has more to do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import cast
 
@@ -214,3 +215,22 @@ def test_a_day_begins_with_what_the_last_one_had() -> None:
     counter.value = 9
     day.begin()
     assert (day.yesterday_morning, day.today_morning, day.now) == (5, 9, 9)
+
+
+def test_counters_are_sampled_by_the_steps_that_are_begun_and_in_their_order() -> None:
+    begun: list[Iterator[None]] = []
+    stats = Stats(START, "c", lambda _: False, begun.append)
+    stats.tick(START)
+    stats.arrived([arrival("t", *[1] * 10)])
+    stats.tick(START + 5_000)
+    assert begun == []
+    stats.tick(START + 10_000)
+    stats.tick(START + 11_000)
+    assert len(begun) == 1
+    assert stats.topic_rate("t") == 0
+    stats.tick(START + 20_000)
+    assert len(begun) == 2
+    assert list(begun[0]) == [], "what was left of the first sampling is done before the second begins"
+    stats.arrived([arrival("t", *[1] * 10)])
+    list(begun[1])
+    assert stats.topic_rate("t") == 1.0

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.broker import ticker as module
 from rocketmq_py.broker.ticker import Job, Ticker
 from rocketmq_py.errors import StoreError
 from rocketmq_py.server.slow_turns import SlowTurns
@@ -93,3 +95,27 @@ def test_the_duration_of_a_run_is_noted() -> None:
     [(what, seconds)] = noted
     assert what == "the periodic job Runs.job.<locals>.run"
     assert 0 <= seconds < 1
+
+
+@pytest.mark.parametrize(("took", "turns"), [(0.0, [0, 0, 0]), (0.006, [0, 0, 1]), (0.01, [0, 1, 2])])
+def test_jobs_that_take_long_together_run_in_several_turns(
+    took: float, turns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, turn, ran = [100.0], [0], []
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def run() -> None:
+        ran.append(turn[0])
+        now[0] += took
+
+    async def live() -> None:
+        ticker = Ticker([Job(60_000, run, 0)] * 3)
+        ticker.start()
+        await asyncio.sleep(0)
+        for _ in range(100):  # the first time is due after no time, which takes a turn of its own
+            await asyncio.sleep(0)
+            turn[0] += bool(ran)
+        await ticker.stop()
+
+    asyncio.run(live())
+    assert ran == turns

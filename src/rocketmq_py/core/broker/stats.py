@@ -6,7 +6,7 @@ ones. Times are arguments, in milliseconds.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 
@@ -76,6 +76,10 @@ class StatsItem:
         return next(sample for sample in reversed(self._samples[span]) if sample[0] <= tick)
 
 
+_ITEMS_A_STEP = 100
+"""Number of items that are sampled in some 0.1 ms."""
+
+
 class StatsClock:
     """Samples the counters of a broker when their periods have passed.
 
@@ -86,12 +90,25 @@ class StatsClock:
         self._began_ms = now_ms
         self.ticks = tuple(0 for _ in SPANS)
 
-    def advance(self, now_ms: int, items: Collection[StatsItem]) -> None:
-        """Sample all items in every window whose period has passed since its last sample."""
+    def advance(self, now_ms: int, items: Iterable[StatsItem]) -> Iterator[None] | None:
+        """Begin the next period of every window whose period has passed; return short steps that sample the items.
+
+        None if no period has passed. Until an item is sampled, its window ends with its last sample: what it counted
+        since is missing in it.
+        """
+        due = []
         for span, (period_ms, _) in enumerate(SPANS):
             tick = (now_ms - self._began_ms) // period_ms
             if tick <= self.ticks[span]:
-                return  # windows with longer periods are not due either
+                break  # windows with longer periods are not due either
             self.ticks = (*self.ticks[:span], tick, *self.ticks[span + 1 :])
-            for item in items:
+            due.append((span, tick))
+        return _sample(due, list(items)) if due else None
+
+
+def _sample(due: list[tuple[int, int]], items: list[StatsItem]) -> Iterator[None]:
+    for span, tick in due:
+        for begin in range(0, len(items), _ITEMS_A_STEP):
+            for item in items[begin : begin + _ITEMS_A_STEP]:
                 item.sample(span, tick)
+            yield
