@@ -219,9 +219,12 @@ def test_popped_messages_of_the_queue_are_revived_after_the_rebuild(tmp_path: Pa
         assert sorted(got) == sorted([*BODIES, b"a", b"b"])
 
 
+@pytest.mark.parametrize("failing", ["load", "write"])
 def test_a_disk_that_fails_is_logged_once_and_the_rebuild_goes_on_later(
-    bench: Bench, caplog: pytest.LogCaptureFixture
+    bench: Bench, caplog: pytest.LogCaptureFixture, failing: str
 ) -> None:
+    """Where all of the log was read and the entries cannot be written, only these are left to do."""
+
     async def tick() -> None:
         bench.rebuilder.tick()
         while bench.rebuilder._work.runs:
@@ -230,7 +233,7 @@ def test_a_disk_that_fails_is_logged_once_and_the_rebuild_goes_on_later(
             while bench.thread.work:
                 bench.thread.finish()
 
-    bench.fs.failing = {"load"}
+    bench.fs.failing = {failing}
     for _ in range(3):
         asyncio.run(tick())
     assert caplog.text.count("the rebuild of consume queues cannot go on, trying again") == 1
@@ -262,6 +265,13 @@ def test_a_stop_ends_the_step_that_is_under_way(bench: Bench) -> None:
                 bench.thread.finish()
         await bench.rebuilder.stop()
         assert not len(bench.rebuilder._slices)
+        left = bench.rebuilder.bytes_left
+        for _ in range(10):
+            await asyncio.sleep(0)
+            bench.running.run_callbacks()
+            while bench.thread.work:
+                bench.thread.finish()
+        assert bench.rebuilder.bytes_left == left > 0, "no other step follows"
 
     asyncio.run(run())
     assert bench.rebuilder.queues_left == 1

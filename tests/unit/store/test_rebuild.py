@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -314,9 +315,28 @@ def test_a_topic_may_be_deleted_meanwhile(stores, small_parts):
     assert not stores.open(NOW_OPEN).has_queue("T", 0)
 
 
-def test_a_topic_that_was_deleted_and_created_again_before_has_its_new_messages_only(stores, small_parts):
+def test_a_topic_that_is_deleted_at_the_end_of_its_rebuild_stays_deleted(stores, small_parts):
+    store, finished = damaged(stores), []
+    store.rebuild.on_finished = finished.append
+    while store.rebuild.position < store.max_physical_offset:
+        assert store.rebuild.begin() is not None
+        for _ in store.rebuild.records():
+            pass
+        if store.rebuild.position < store.max_physical_offset:
+            assert store.rebuild.end_part()
+    assert store.rebuild.queues_left == 1
+    store.delete_topic("T")
+    assert store.rebuild.end_part()
+    assert (store.rebuild.queues_left, finished) == (0, [])
+    assert not store.has_queue("T", 0)
+    assert not [path for path in stores.fs.nodes if "consumequeue/T" in str(path)]
+
+
+@pytest.mark.parametrize("before", [50, 51, 52, 53])
+def test_a_topic_that_was_deleted_and_created_again_before_has_its_new_messages_only(stores, small_parts, before):
+    """Whether the last entry of the old topic has been committed by then, or not."""
     store = stores.open(NOW_OPEN)
-    fill(store, 50)
+    fill(store, before)
     store.delete_topic("T")
     fill(store, 30, start=100)
     store.close()
@@ -389,6 +409,8 @@ def test_a_rebuild_says_how_far_it_is(stores, small_parts, monkeypatch, caplog):
     assert len(said) > 2
     assert all(one.startswith("rebuilding 1 consume queues: the commit log is scanned up to ") for one in said)
     assert said[0].endswith(f" of {end}")
+    places = [0, *(int(one.rpartition(" of ")[0].rpartition(" ")[2]) for one in said)]
+    assert all(3000 <= later - before < 3500 for before, later in pairwise(places))
     assert "the consume queues are rebuilt, with 50 records of the commit log" in caplog.text
 
 
@@ -542,6 +564,7 @@ def test_a_full_disk_interrupts_the_rebuild(stores, small_parts, monkeypatch):
         with pytest.raises(OSError, match="No space"):
             run(store)
         assert store.rebuild.queues_left == 1
+        assert store.rebuild.bytes_left > 0, "no further part is read before there is room"
     stores.fs.fails = lambda operation, path: False
     finish(store)
     assert numbers(read_queue(store)) == list(range(50))
@@ -585,6 +608,24 @@ def test_records_without_an_entry_do_not_begin_a_queue_anew(stores, small_parts)
     store.close()
     stores.fs.remove(queue_file(stores, 1))
     store = stores.open(NOW_OPEN)
+    finish(store)
+    assert numbers(read_queue(store)) == list(range(50))
+
+
+def test_entries_are_written_in_the_middle_of_a_long_part(stores, monkeypatch):
+    """So that memory does not hold those of a whole part."""
+    monkeypatch.setattr(rebuild, "_COMMIT_EVERY", 8)
+    monkeypatch.setattr("rocketmq_py.store.queue.queue_table._SPILL_AT", 100)
+    store = damaged(stores, config=msgspec.structs.replace(NOW_OPEN, mapped_file_size_commit_log=1 << 16))
+    writes = []
+    stores.fs.fails = lambda operation, path: operation == "write" and writes.append(path.name)
+    assert store.rebuild.begin() is not None
+    steps = store.rebuild.records()
+    for _ in steps:
+        pass
+    assert store.rebuild.bytes_left == 0
+    assert set(writes) == {f"{at:020d}" for at in (0, 400, 800)}
+    stores.fs.fails = lambda *_: False
     finish(store)
     assert numbers(read_queue(store)) == list(range(50))
 

@@ -48,6 +48,28 @@ def test_metrics_are_logged_again_and_again_also_after_a_failure(caplog: pytest.
         assert (point["asInt"], point["timeUnixNano"]) == (value, f"{at}000000")
 
 
+def test_metrics_are_exported_once_an_interval_until_the_stop() -> None:
+    times: list[float] = []
+
+    class Noting(PeriodicExport):
+        async def export(self) -> None:
+            times.append(asyncio.get_running_loop().time())
+
+    async def nothing() -> list[bytes]:
+        return []
+
+    async def main() -> float:
+        export, begun = Noting(nothing, MetricsLog(), 60_000, lambda: 5), asyncio.get_running_loop().time()
+        export.start()
+        await asyncio.sleep(150)
+        await export.stop()
+        await asyncio.sleep(600)
+        return begun
+
+    begun = asyncio.run(main())
+    assert [round(time - begun, 1) for time in times] == [60, 120]
+
+
 def test_counters_count_since_the_start(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
 
