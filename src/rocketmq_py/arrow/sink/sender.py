@@ -1,5 +1,9 @@
 """Send the messages of one task at least once: in batches, several in flight, with retries.
 
+Batches are not those of ``core.producer.accumulator``: rows come as blocks of encoded messages, which a batch takes by
+slices, without an object per row, and nobody waits for a single row, so nothing lingers. Two rules are the same: the
+maximum number of messages, and that one batch of a bound queue is under way at a time.
+
 Blocking. A message is sent until a broker has confirmed that it is stored, so it may be stored twice. Messages that a
 sharding key or queue id binds to a queue keep their order in it.
 """
@@ -18,6 +22,7 @@ from rocketmq_py.arrow.sink.rows import RowMessage
 from rocketmq_py.arrow.sink.targets import InflightLimit, SendSettings, Targets, refusal
 from rocketmq_py.core.backoff import Retry
 from rocketmq_py.core.peer import Reply
+from rocketmq_py.core.producer.accumulator import MAX_MESSAGES
 from rocketmq_py.errors import MessageRefused, NetworkError, NoRouteError, RocketMQError, SystemBusy
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.properties import decode_properties
@@ -25,9 +30,6 @@ from rocketmq_py.protocol.codes import STORED, RequestCode
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.wire.batch import decode_batch, encode_batch
-
-_MAX_BATCH_MESSAGES = 1024
-"""Maximum number of messages in one batch. Larger batches are not stored faster, and delay other sends."""
 
 
 @dataclass(slots=True)
@@ -95,7 +97,7 @@ class BatchSender:
             batch = self._filling.get((block.topic, block.bound))
             has_room = batch is not None and batch.sys_flag == block.sys_flag
             used, count = (batch.size, batch.count) if batch is not None and has_room else (0, 0)
-            end = block.fitting(begin, _MAX_BATCH_MESSAGES - count, self._settings.max_batch_bytes - used)
+            end = block.fitting(begin, MAX_MESSAGES - count, self._settings.max_batch_bytes - used)
             self._add(block.topic, block.bound, block.data[ends[begin] : ends[end]], end - begin, block.sys_flag)
             begin = end
 
@@ -121,7 +123,7 @@ class BatchSender:
         if batch is None:
             batch = self._filling[key] = self._new(topic, bound, sys_flag)
         batch.add(encoded, count)
-        if batch.count >= _MAX_BATCH_MESSAGES:
+        if batch.count >= MAX_MESSAGES:
             self._dispatch(self._filling.pop(key))
 
     def _send_alone(self, topic: str, bound: MessageQueue | None, encoded: bytes, sys_flag: int) -> None:

@@ -24,6 +24,7 @@ Linger = float | Literal["natural"]
 
 MAX_BYTES = 32 * 1024
 MAX_MESSAGES = 1024
+"""Maximum number of messages in a batch. Larger ones are not stored faster, and delay other sends."""
 BUFFER_BYTES = 32 * 1024 * 1024
 
 _SHARE = 0.125
