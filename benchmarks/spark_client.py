@@ -24,8 +24,8 @@ from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 from benchmarks.machine import anonymous_mib, keep_to
 from rocketmq_py.spark import session_builder
 
-_FORMAT = {"ours": "rocketmq", "store": "rocketmq", "kafka": "kafka"}
-_ADDRESS = {"ours": "namesrv", "store": "storePath", "kafka": "kafka.bootstrap.servers"}
+_FORMAT = {"ours": "rocketmq", "near": "rocketmq", "store": "rocketmq", "kafka": "kafka"}
+_ADDRESS = {"ours": "namesrv", "near": "namesrv", "store": "storePath", "kafka": "kafka.bootstrap.servers"}
 _ROWS_PER_SECOND = 10_000
 _WARM_TRIGGERS = 5
 _ROWS_PER_BATCH = 25_000
@@ -47,8 +47,8 @@ def session(jars: str, cores: int) -> SparkSession:
 class Client:
     """The session and settings that all runs share.
 
-    ``addresses`` has the address of our name server (``ours``) or a directory (``store``), and of Kafka's bootstrap
-    server (``kafka``) if used.
+    ``addresses`` has the address of our name server (``ours``) or a directory (``store``), and if used of another name
+    server of ours, whose broker is not behind a delay (``near``), and of Kafka's bootstrap server (``kafka``).
     """
 
     spark: SparkSession
@@ -67,7 +67,7 @@ class Client:
 
     def write(self, side: str, **options: str) -> dict[str, Any]:
         """Write ``n`` rows of ``size`` bytes in one batch query, by as many tasks as there are queues."""
-        rows = self._values({"ours": "body", "kafka": "value"}[side])
+        rows = self._values("value" if side == "kafka" else "body")
         begin = time.perf_counter()
         self._writer(rows, side).options(**options).option("topic", f"{self.topic}-out").save()
         return self._rate(begin)
@@ -178,6 +178,7 @@ def _say(row: dict[str, Any]) -> None:
 
 @click.command()
 @click.option("--ours", help="Name server.")
+@click.option("--near", help="Another name server of ours, whose broker is not behind a delay.")
 @click.option("--store", help="Directory of a store, which is read instead of the broker.")
 @click.option("--kafka", help="Bootstrap server; without it there is only one side.")
 @click.option("--topic", required=True)
@@ -192,7 +193,9 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
 def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Measure reads, writes and streams of Spark on demand."""
-    addresses = {side: address for side in ("ours", "store", "kafka") if (address := given.pop(side)) is not None}
+    addresses = {
+        side: address for side in ("ours", "near", "store", "kafka") if (address := given.pop(side)) is not None
+    }
     keep_to(cores, os.getpid())  # its JVM and Spark's Python workers, too: local[1] alone keeps two busy
     client = Client(session(jars, cores), addresses, **given)
     if fill:

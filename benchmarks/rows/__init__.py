@@ -47,6 +47,11 @@ ROWS: dict[str, Row] = {
         for delay in distance.ONE_WAY_MS
     },
     **{f"distance-kafka-{delay}ms": distance.beside_kafka(delay) for delay in distance.ONE_WAY_MS},
+    **{
+        f"distance-spark-{work}{'-kafka' if peer == 'kafka' else ''}": spark.spark_far(work, peer)
+        for work in ("read", "write")
+        for peer in ("near", "kafka")
+    },
     **{f"distance-{kind}-own": distance.own(kind) for kind in distance.CONSUMERS},
     "delayed": delayed.delayed,
     "tls": guarded.tls,

@@ -27,7 +27,7 @@ Row = Callable[[Session], list[Figure]]
 ONE_WAY_MS = ("0", "0.5", "2.5", "10", "40")
 CONSUMERS = {"push": ["push"], "lite": ["pull"]}
 """The verbs of both client programs, by kind of consumer."""
-_FAR = "127.0.0.2"
+FAR = "127.0.0.2"
 """Where the proxies listen, and what the brokers advertise."""
 _SIZE = 128
 _EACH = 32
@@ -68,9 +68,9 @@ def beside_kafka(delay: str) -> Row:
             work = stack.enter_context(session.work())
             broker, count, _ = stack.enter_context(_far_backlog(session, name, work, delay))
             session.tell(f"{name}: starting Kafka behind {delay} ms")
-            direct, pid = stack.enter_context(kafka(work, QUEUES, _FAR))
-            far = f"{_FAR}:{direct.rpartition(':')[2]}"
-            stack.enter_context(_delayed(session, work, far, direct, delay))
+            direct, pid = stack.enter_context(kafka(work, QUEUES, FAR))
+            far = f"{FAR}:{direct.rpartition(':')[2]}"
+            stack.enter_context(delayed(session, work, far, direct, delay))
             named: dict[str, str | int] = {"topic": "backlog", "n": count, "warm": count // 10}
             filled = [sys.executable, "-m", "benchmarks.kafka_client", "fill", *options(**named, bootstrap=far)]
             subprocess.run(filled, check=True, stdout=subprocess.DEVNULL)
@@ -109,11 +109,11 @@ def _far_backlog(session: Session, name: str, work: Path, delay: str) -> Iterato
     """Run a Java broker with a backlog behind a delay; yields it, the number of messages, and its own address."""
     count = session.scale.of(_BACKLOG, _EACH * QUEUES)
     port = free_port_block()
-    far, direct = f"{_FAR}:{port}", f"127.0.0.1:{port}"
+    far, direct = f"{FAR}:{port}", f"127.0.0.1:{port}"
     with ExitStack() as stack:
         session.tell(f"{name}: starting the Java broker behind {delay} ms")
-        stack.enter_context(_delayed(session, work, far, direct, delay))
-        settings = {"brokerIP1": _FAR, "bindAddress": "127.0.0.1"}
+        stack.enter_context(delayed(session, work, far, direct, delay))
+        settings = {"brokerIP1": FAR, "bindAddress": "127.0.0.1"}
         broker = start_java(work, settings, port=port)
         stack.callback(broker.kill)
         session.tell(f"{name}: storing {count:,} messages")
@@ -123,7 +123,7 @@ def _far_backlog(session: Session, name: str, work: Path, delay: str) -> Iterato
 
 
 @contextmanager
-def _delayed(session: Session, work: Path, far: str, direct: str, delay: str) -> Iterator[None]:
+def delayed(session: Session, work: Path, far: str, direct: str, delay: str) -> Iterator[None]:
     """Run a proxy that passes on what comes to ``far`` to ``direct`` and back, each ``delay`` ms later."""
     command = [str(session.generator.delay), far, direct, str(round(float(delay) * 1000))]
     with Program(command, work / f"delay-{far.rpartition(':')[2]}.log") as proxy:

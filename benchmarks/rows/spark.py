@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from signal import SIGTERM
@@ -19,6 +19,7 @@ from benchmarks.loads import Load
 from benchmarks.machine import end, keep_to, paused, settle
 from benchmarks.program import Program, Runner
 from benchmarks.rows.clients import store
+from benchmarks.rows.distance import FAR, delayed
 from benchmarks.servers import Server, start_java, start_ours
 from benchmarks.session import Session
 
@@ -28,6 +29,8 @@ BATCH = 32
 _EACH, _FEW = 5, 8
 """Messages of a batch, and queues of the smaller topic, where topics have different numbers of queues."""
 KIB = 1024
+_FAR_MS = "10"
+"""The delay of far brokers one way, in milliseconds."""
 _WARM_READS = 4
 _WARM_SECONDS = 900.0
 _GUARANTEES = "exactly-once,at-least-once"
@@ -179,6 +182,50 @@ def spark_queues(number: int) -> Callable[[Session], list[Figure]]:
     return row
 
 
+def spark_far(work: str, peer: str) -> Callable[[Session], list[Figure]]:
+    """Return a row: batch reads or writes at a round trip of 20 ms.
+
+    :param work: ``read`` or ``write``.
+    :param peer: ``near``, our source or sink at a broker without a delay; or ``kafka``, Kafka's behind the same one.
+    """
+
+    def row(session: Session) -> list[Figure]:
+        name = f"distance-spark-{work}" + ("-kafka" if peer == "kafka" else "")
+        count = session.scale.of({"read": 1_000_000, "write": 500_000}[work], BATCH * QUEUES)
+        stored = count if work == "read" else 0
+        with ExitStack() as stack:
+            place = stack.enter_context(session.work())
+            ours = stack.enter_context(_far(session, name, place, stored))
+            if peer == "kafka":
+                direct, pid = stack.enter_context(kafka(place, QUEUES, FAR))
+                other = f"{FAR}:{direct.rpartition(':')[2]}"
+                stack.enter_context(delayed(session, place, other, direct, _FAR_MS))
+            else:
+                (place / "near").mkdir()
+                near = stack.enter_context(_filled(session, name, start_ours, place / "near", stored, 100))
+                other, pid = near.namesrv, near.pid
+            flags = {peer: other, "warm": f"{work},{work}"} | ({} if stored else {"fill": ""})
+            runner = stack.enter_context(_client(session, name, ours, count, 100, flags))
+            floor = at_least(2.0 if peer == "kafka" else 0.8)
+            return [_judge(session, name, "rows/s", floor, runner, (work, "rate"), (ours.pid, pid), peer)]
+
+    return row
+
+
+@contextmanager
+def _far(session: Session, name: str, work: Path, count: int) -> Iterator[Server]:
+    """Run our broker behind a delay, filled with ``count`` messages of 100 bytes without it."""
+
+    def start(place: Path) -> Server:
+        server = start_ours(place, {"brokerIP1": FAR, "bindAddress": "127.0.0.1"})
+        return replace(server, broker=f"127.0.0.1:{server.broker.rpartition(':')[2]}")
+
+    with _filled(session, name, start, work, count, 100) as server:
+        far = f"{FAR}:{server.broker.rpartition(':')[2]}"
+        with delayed(session, work, far, server.broker, _FAR_MS):
+            yield server
+
+
 @contextmanager
 def _beside_kafka(
     session: Session, name: str, start: Start, count: int, size: int
@@ -231,12 +278,20 @@ def _client(
 
 
 def _judge(
-    session: Session, name: str, unit: str, floor: Floor, runner: Runner, what: tuple[str, str], pids: tuple[int, int]
+    session: Session,
+    name: str,
+    unit: str,
+    floor: Floor,
+    runner: Runner,
+    what: tuple[str, str],
+    pids: tuple[int, int],
+    peer: str = "kafka",
 ) -> Figure:
     """Do runs of both sides in turn, with the server of the other side paused; return the figure of the values.
 
     :param what: the work to do, and the key of the value in its row.
-    :param pids: process ids of our server and of Kafka's.
+    :param pids: process ids of our server and of the peer's.
+    :param peer: the other side.
     """
     work, key = what
 
@@ -246,5 +301,5 @@ def _judge(
             return float(runner.run(f"{work} {side}")[key])
 
     ours, other = pids
-    values = session.in_turn(name, unit, lambda: run("ours", ours, other), lambda: run("kafka", other, ours))
+    values = session.in_turn(name, unit, lambda: run("ours", ours, other), lambda: run(peer, other, ours))
     return Figure(name, unit, floor, *values)
