@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
         if folder in ("interop", "spark"):
             item.add_marker(folder)
-            item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
+            if item.get_closest_marker("timeout") is None:  # the item's own would replace that of its module
+                item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
         if "spark" in getattr(item, "fixturenames", ()):
             # PySpark leaves sockets to the garbage collector, which warns about them in whatever test runs then.
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

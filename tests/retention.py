@@ -10,7 +10,7 @@ from rocketmq_py.store import MessageStore, StoreConfig
 from rocketmq_py.store.queue.consume_queue import ENTRY
 from rocketmq_py.wire.record import pack_host
 
-SECONDS = 30.0
+SECONDS = 300.0
 """Longer than it takes; only what fails waits for it."""
 
 

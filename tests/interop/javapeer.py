@@ -26,10 +26,16 @@ PEER = Path(__file__).with_name("peer") / "peer"
 QUICK = "-XX:TieredStopAtLevel=1 -Dtls.server.mode=disabled -Dpeer.paced=true"
 """Servers that live for a few tests need no optimising compiler, no key pair made for a TLS nobody speaks, and no core
 of their own after the first transaction."""
+PATIENT_CONF = {
+    "brokerFastFailureEnable": "false", "osPageCacheBusyTimeOutMills": 60_000, "syncFlushTimeout": 60_000,
+}  # fmt: skip
+"""Of brokers of both sides. By default a send that has waited for 200 ms, a lock held for a second and a sync of 5 s
+are errors; that a process has no core or no disk for so long is none."""
 QUICK_CONF = {
     "mappedFileSizeCommitLog": 64 << 20,
     "transactionMetricFlushInterval": 1000,
     "timerFlushIntervalMs": 60_000,
+    **PATIENT_CONF,
 }
 """Small files. A Java broker turns round and round with nothing to do until the first of the intervals, 10 s, is over
 once; whenever the other is over, a second by default, it writes a timer wheel of 38 MB, and how far its timers are."""

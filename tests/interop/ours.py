@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.interop.javapeer import PATIENT_CONF
+
 READY = re.compile(r"READY namesrv=(\S+)(?: broker=(\S+))?")
 START_SECONDS = 180.0
 STOP_SECONDS = 60.0
@@ -56,7 +58,7 @@ class OurServers:
     def serve(self, store: Path | None = None, *flags: str, **settings: Any) -> OurServer:
         """A broker, and a name server unless ``flags`` name another; ``settings`` are keys of broker.conf."""
         store = store or self.work / f"store-{self._started + 1}"
-        settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, **settings}
+        settings = {"mappedFileSizeCommitLog": LOG_FILE_BYTES, **PATIENT_CONF, **settings}
         pairs = [arg for key, value in settings.items() for arg in ("--set", f"{key}={value}")]
         return self._start("serve", "--store", str(store), "--namesrv-port", "0", "--port", "0", *flags, *pairs)
 

@@ -20,6 +20,9 @@ T = TypeVar("T")
 
 WAIT_SECONDS = 120.0
 """How long a test waits for what must come; far above what it takes, since no clock decides a test."""
+GHOST_SECONDS = 240.0
+"""The same where a client has left a Java broker: one that handles a heartbeat after the end of the connection keeps
+the member, and its queues, for two minutes more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Pair:
 
     def consume(self, topic: str, group: str, n: int, **named: Any) -> dict[int, list[int]]:
         """The offsets of each logical queue; every message is at the mock broker."""
-        rows = self.java.consume(self.namesrv, topic, group, n=n, **{"from": "first", "timeout": 60} | named)
+        rows = self.java.consume(self.namesrv, topic, group, n=n, **{"from": "first"} | named)
         received = [row for row in rows if row["type"] == "msg"]
         assert {row["broker"] for row in received} == {MOCK}
         offsets = defaultdict(list)

@@ -11,6 +11,7 @@ import re
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -50,7 +51,7 @@ def shop(side: Side) -> Iterator[Shop]:
 
     def listener(_: Any) -> None:
         arrived.set()
-        may_end.wait(120)
+        may_end.wait()
 
     with Admin(side.namesrv) as admin, Producer("shop", side.namesrv) as producer:
         admin.create_topic(topic, 4)
@@ -60,7 +61,8 @@ def shop(side: Side) -> Iterator[Shop]:
             admin.set_group_offset(group, queue, 0)
         consumer = PushConsumer(group, side.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET, listener=listener)
         consumer.subscribe(topic)
-        with consumer, console(side.namesrv) as served:
+        with consumer, console(side.namesrv) as served, ExitStack() as stack:
+            stack.callback(may_end.set)  # the consumer waits for its listeners when it closes
             for number in range(40):
                 body = json.dumps({"order": number, "total": f"{number * 7}.50"}) if number else "<b>bold</b>"
                 last = producer.send(Message(topic, body.encode(), tags="paid", keys=f"order-{number}"))
@@ -74,7 +76,6 @@ def shop(side: Side) -> Iterator[Shop]:
             client = connected.connection_set[0].client_id
             path = f"/topics/{topic}/messages/{last.queue.broker_name}/{last.queue.queue_id}/{last.queue_offset}"
             yield Shop(served.addresses["console"], side.namesrv, topic, group, client, path)
-            may_end.set()
 
 
 def reset_another_group(admin: Admin, address: str, group: str, topic: str) -> None:

@@ -27,7 +27,7 @@ from tests.server.rawpeer import RawPeer
 from tests.unit.broker.requests import pop, send
 
 MESSAGES = 6
-INVISIBLE_MS = 10_000
+INVISIBLE_MS = 30_000
 """Longer than a test asks about what it has popped."""
 
 Answer = dict[str, Any]

@@ -1,7 +1,8 @@
 """One client must not slow the others: no request keeps the event loop busy for more than 100 ms.
 
-The CPU time of the loop's thread is measured, so that other work on the machine does not decide. Garbage collection is
-off meanwhile: what it costs depends on everything else in the process of the tests.
+The CPU time of the loop's thread is measured, so that other work on the machine does not decide. It still takes the
+core's caches: a turn that seems long is compared with work that is always the same. Garbage collection is off, since
+what it costs depends on everything else in the process of the tests.
 """
 
 from __future__ import annotations
@@ -34,20 +35,34 @@ from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.remoting import portal
 from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
-from tests.server.rawpeer import RawPeer
+from tests.server.rawpeer import SECONDS, RawPeer
+
+pytestmark = pytest.mark.timeout(900)  # a busy machine takes minutes for a hundred thousand requests
 
 LIMIT = 0.1
+QUIET_SECONDS = 0.0063
+"""CPU time of ``piece_of_work`` where nothing else runs; ``LIMIT`` is one of such a machine."""
+
+
+def piece_of_work() -> float:
+    """The CPU time of work that is always the same."""
+    begin = time.thread_time()
+    sum(i * i for i in range(100_000))
+    return time.thread_time() - begin
 
 
 class MeasuredLoop(asyncio.SelectorEventLoop):
-    """Measures the CPU time of its turns."""
+    """Measures the CPU time of its turns, as it would be on a quiet machine."""
 
     longest = 0.0
 
     def _run_once(self) -> None:
         begin = time.thread_time()
         super()._run_once()  # type: ignore[misc]
-        self.longest = max(self.longest, time.thread_time() - begin)
+        worked = time.thread_time() - begin
+        if worked > LIMIT / 2:
+            worked /= max(1.0, min(piece_of_work() for _ in range(3)) / QUIET_SECONDS)
+        self.longest = max(self.longest, worked)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +97,7 @@ class Bystander:
         """Wait until two more rounds have ended."""
         for _ in range(2):
             self.served.clear()
-            assert self.served.wait(30)
+            assert self.served.wait(SECONDS)
 
     def _run(self) -> None:
         with RawPeer(self._address) as peer:
@@ -222,7 +237,7 @@ def held(cluster: Cluster) -> int:
 
 
 def wait_for_held(cluster: Cluster, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 10 * SECONDS
     while held(cluster) != count:
         assert time.monotonic() < deadline, f"{held(cluster)} pulls are on hold, not {count}"
         time.sleep(0.01)

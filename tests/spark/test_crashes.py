@@ -15,7 +15,6 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.skipif(os.name != "posix", reason="kills processes"),
     pytest.mark.skipif(not SUPPORTS_ADMISSION, reason="needs PySpark 4.2"),
-    pytest.mark.timeout(300),
 ]
 
 
