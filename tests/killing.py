@@ -197,10 +197,14 @@ async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = No
 
 
 class Load:
-    """Producers and a reader on one broker, until it is gone."""
+    """Producers and a reader on one broker, until it is gone.
 
-    def __init__(self, address: str, sent_messages: SentMessages, chance: random.Random) -> None:
+    :param least: after how many acknowledged messages it has begun.
+    """
+
+    def __init__(self, address: str, sent_messages: SentMessages, chance: random.Random, least: int) -> None:
         self._address = address
+        self._left = least
         self._ledger = sent_messages
         self._chance = chance
         self._callers = [RpcClient() for _ in range(CONNECTIONS)]
@@ -232,7 +236,9 @@ class Load:
                 for offset, number in enumerate(numbers, first):
                     assert offset not in sent_messages.acknowledged[queue], f"{queue}: offset {offset} was given twice"
                     sent_messages.acknowledged[queue][offset] = number
-                self.began.set()
+                self._left -= len(numbers)
+                if self._left <= 0:
+                    self.began.set()
 
     async def _consume(self, caller: RpcClient) -> None:
         """Reads on where it stands, and commits what it has."""
@@ -260,9 +266,11 @@ class Rounds:
     """Rounds on one store.
 
     :param work: a directory of its own; the store and the log of the command go there.
+    :param least: how many messages are acknowledged in each round, however slow the machine is.
     """
 
-    def __init__(self, work: Path, seed: int) -> None:
+    def __init__(self, work: Path, seed: int, least: int = 1) -> None:
+        self._least = least
         self.store = work / "store"
         self.sent_messages = SentMessages()
         self._chance = random.Random(seed)
@@ -296,7 +304,7 @@ class Rounds:
             server = Served(self.store)
         address = await asyncio.to_thread(server.address)
         await self.check(address)
-        load = Load(address, self.sent_messages, self._chance)
+        load = Load(address, self.sent_messages, self._chance, self._least)
         running = asyncio.create_task(load.run())
         began = asyncio.create_task(load.began.wait())
         await asyncio.wait((running, began), return_when=asyncio.FIRST_COMPLETED)

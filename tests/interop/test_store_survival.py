@@ -53,7 +53,7 @@ def java_broker(java: JavaPeer, servers: OurServers, store: Path) -> JavaServer:
 
 def test_java_serves_our_store_after_kills_and_clean_up(java: JavaPeer, servers: OurServers, tmp_path: Path) -> None:
     """We kill and trim, Java serves the same and appends; Java is killed, we serve the same and what it appended."""
-    rounds = Rounds(tmp_path, seed=2)
+    rounds = Rounds(tmp_path, seed=2, least=200)  # several files of the log
     asyncio.run(rounds.run(ROUNDS))
     assert trim(rounds.store, **OUR_SIZES) > 0
     served = servers.serve(rounds.store, **SIZES)
