@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,7 @@ class OurServers:
     """Starts servers in ``work`` and ends those that still run."""
 
     work: Path
+    command: Sequence[str] = (str(Path(sys.executable).with_name("rocketmq")),)
     _running: list[OurServer] = field(default_factory=list)
     _started: int = 0
 
@@ -69,7 +71,7 @@ class OurServers:
         return self._start("namesrv", "--port", "0", *flags, *pairs)
 
     def _start(self, *args: str) -> OurServer:
-        command = [str(Path(sys.executable).with_name("rocketmq")), *args]
+        command = [*self.command, *args]
         self._started += 1
         log = self.work / f"{args[0]}-{self._started}.log"
         with log.open("wb") as stderr:

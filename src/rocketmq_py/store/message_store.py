@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -17,6 +16,7 @@ from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.codec.dispatch_fields import tags_code
+from rocketmq_py.store.fs.abort_file import AbortFile
 from rocketmq_py.store.fs.filesystem import FileSystem, Lock
 from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
@@ -58,9 +58,6 @@ from rocketmq_py.store.write.records import (
 from rocketmq_py.store.write.writer import Writer
 
 _log = logging.getLogger(__name__)
-
-_SLAVE_MARK = b" slave"
-"""Follows the process id in the abort file of a slave, whose log can end within a record."""
 
 
 def wall_clock() -> int:
@@ -134,24 +131,24 @@ class MessageStore:
             self._lock = self._fs.lock(self.layout.lock)
         except BlockingIOError as e:
             raise StoreLocked(f"{self.layout.root} is in use by another broker: stop it or choose another store") from e
-        unclean = self._fs.read(self.layout.abort)
-        clean = unclean is None
+        abort = self._abort = AbortFile(self._fs, self.layout.abort)
+        clean = not abort.tells_crash
         try:
             check_place(self._fs, self.layout)
             # Files change from here on: after a crash during recovery the next start must not trust them.
             unmarked = self._mark_open()
-            torn = self._is_slave or _SLAVE_MARK in (unclean or b"")
+            torn = self._is_slave or abort.is_of_slave
             self._load(clean=clean, torn_anywhere=torn, unwritten=unmarked, is_topic=is_topic)
         except BaseException:
             if clean:
-                self._fs.remove(self.layout.abort)
+                abort.restore()
             self._lock.release()
             raise
 
     def _mark_open(self) -> OSError | None:
         """Write the abort file, which exists while the store is open; return the error, such as of a full disk."""
         try:
-            self._fs.write(self.layout.abort, str(os.getpid()).encode() + (_SLAVE_MARK if self._is_slave else b""))
+            self._abort.write(is_slave=self._is_slave)
         except OSError as e:
             self._is_marked = False
             return e
@@ -208,7 +205,8 @@ class MessageStore:
     def close(self) -> None:
         """Flush everything, remove the abort file and unlock the directory. Idempotent.
 
-        If something cannot be written, that is logged, and the abort file stays: the next start recovers.
+        If something cannot be written, that is logged, and the abort file stays: the next start recovers. It stays in
+        the middle of a rebuild of queues, too: a Java broker then rebuilds them.
         """
         if not self._is_open:
             return
@@ -217,10 +215,14 @@ class MessageStore:
         self._writer.refuse("it is closing")
         if self._replica is not None:
             self._replica.truncate()
+        in_rebuild = self.rebuild.give_up()
         failure = self._flush_everything() or unwritten
-        if failure is None:
-            self._fs.remove(self.layout.abort)
-        else:
+        try:
+            if failure is None:
+                self._abort.close(in_rebuild=in_rebuild)
+        except OSError as e:
+            failure = e
+        if failure is not None:
             # The abort file stays, so that the next start rebuilds queues and index from the log.
             _log.error("store %s was not closed cleanly: %s", self.layout.root, failure)
         self.loader.close()

@@ -58,6 +58,7 @@ class Rebuild(LogParts):
         """Queues whose entries are of records that the log no longer has."""
         self._end_at_begin = 0
         self._count = 0
+        self._has_met_damage = False
         self.position = self._reported = log.min_offset
 
     def has(self, topic: str, queue_id: int) -> bool:
@@ -100,6 +101,21 @@ class Rebuild(LogParts):
         self._write()
         return self._finish_some()
 
+    def give_up(self) -> bool:
+        """End the rebuild because the store is closed; return True if a Java broker that opens it next is to rebuild.
+
+        Such a broker adds entries only behind those that a queue has, and begins at most ten files before the end of
+        the log: so the queues keep none, and their offsets are right in any case. It would cut off the log at damage:
+        if there is some, it had better not read the log, and the queues keep what they have.
+        """
+        self._drop_deleted()
+        if not self._unfinished or self._has_met_damage:
+            return False
+        self.commit()
+        for queue in self._unfinished.values():
+            queue.restart()
+        return True
+
     def _take(self, found: Found) -> None:
         queue = self._current(found.topic, found.queue_id)
         if queue is not None and dispatch_fields.has_entry(found.sys_flag):
@@ -120,6 +136,7 @@ class Rebuild(LogParts):
             )  # fmt: skip
 
     def _damage(self, begin: int, end: int, reason: str) -> None:
+        self._has_met_damage = True
         _log.error("the commit log is damaged from %d to %d: %s", begin, end, reason)
 
     def commit(self) -> None:

@@ -309,7 +309,10 @@ class Recovery:
         damaged, known = self._queues.damaged, self._ends.by_key()
         try:
             self._ends_file.mark_unfinished(damaged.keys())
+            self._checkpoint.is_rebuilding = True
+            self._checkpoint.save()
         except OSError:
+            self._checkpoint.is_rebuilding = False
             return False  # a crash could leave queues that look whole
         for key, reason in damaged.items():
             _log.warning("consume queue %s-%d is rebuilt from the commit log while the store is open: %s", *key, reason)

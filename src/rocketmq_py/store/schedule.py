@@ -134,6 +134,7 @@ class FlushSchedule:
                 file.save(header)
             self._checkpoint.index_msg_timestamp = indexed_until
             self._checkpoint.end = end
+            self._checkpoint.is_rebuilding = any(queue.is_unfinished for queue in ends[1].queues)
             self._save_checkpoint()
             self._save_ends(ends)
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from rocketmq_py.errors import QueueRebuilding
+from rocketmq_py.errors import QueueRebuilding, StoreCorrupt
 from rocketmq_py.store import Boundary, GetStatus, rebuild, schedule
 from rocketmq_py.store.settings import SYNC_FLUSH
 from rocketmq_py.wire.record import decode_records
@@ -650,3 +650,77 @@ def test_few_queues_are_finished_at_once(stores, monkeypatch):
         end = store.queue_range("T", number)[1]
         assert numbers(read_queue(store, queue_id=number)) == list(range(end))
         assert end > 30
+
+
+def java_fields(stores):
+    """What a Java broker reads in the checkpoint about queues: the timestamp, and the offset of 5.5."""
+    data = stores.fs.read(stores.root / "checkpoint")
+    return int.from_bytes(data[8:16], "big"), int.from_bytes(data[40:48], "big")
+
+
+def test_a_java_broker_rebuilds_the_queue_after_a_close_in_the_middle(stores, small_parts):
+    store = damaged(stores)
+    assert java_fields(stores) == (0, 0), "a kill may come at any time"
+    assert run(store, 4) == 4
+    store.rebuild._unfinished["T", 0].whole.spill()
+    assert stores.fs.read(queue_file(stores)) is not None
+    store.close()
+    abort = stores.root / "abort"
+    assert stores.fs.read(abort) == b"closed during a rebuild of consume queues"
+    assert java_fields(stores) == (0, 0)
+    assert stores.fs.read(queue_file(stores)) is None, "Java would add entries only behind it"
+    store = stores.open(NOW_OPEN)
+    assert stores.fs.read(abort).isdigit()
+    finish(store)
+    store.close()
+    assert stores.fs.read(abort) is None
+    assert java_fields(stores) == (stores.clock.now, store.max_physical_offset)
+
+
+def test_a_start_after_a_close_in_the_middle_is_one_after_a_clean_shutdown(stores, small_parts, caplog):
+    store = damaged(stores)
+    run(store, 4)
+    store.close()
+    caplog.clear()
+    finish(stores.open(NOW_OPEN))
+    assert "not closed cleanly" not in caplog.text
+
+
+def test_a_start_that_fails_leaves_the_abort_file_as_it_was(stores, small_parts):
+    store = damaged(stores)
+    run(store, 4)
+    store.close()
+    abort = stores.root / "abort"
+    before = stores.fs.read(abort)
+    with pytest.raises(StoreCorrupt):
+        stores.open(
+            msgspec.structs.replace(NOW_OPEN, mapped_file_size_commit_log=2 * SMALL.mapped_file_size_commit_log)
+        )
+    assert stores.fs.read(abort) == before
+
+
+def test_a_close_in_the_middle_of_a_damaged_log_leaves_no_abort_file(stores, small_parts):
+    """A Java broker would cut off the log at the damage."""
+    store = damaged(stores)
+    store.close()
+    log = stores.fs.nodes[stores.root / "commitlog" / f"{0:020d}"].content
+    second = int.from_bytes(log[:4], "big")
+    log[second + 4 : second + 8] = bytes(4)
+    store = stores.open(NOW_OPEN)
+    assert store.rebuild.queues_left == 1
+    run(store, 4)
+    assert store.rebuild.queues_left == 1
+    store.rebuild._unfinished["T", 0].whole.spill()
+    store.close()
+    assert stores.fs.read(stores.root / "abort") is None
+    assert stores.fs.read(queue_file(stores)) is not None
+
+
+def test_a_close_whose_abort_file_cannot_be_written_is_not_clean(stores, small_parts, caplog):
+    store = damaged(stores)
+    run(store, 4)
+    stores.fs.fails = lambda operation, path: path.name == "abort"
+    store.close()
+    stores.fs.fails = lambda *_: False
+    assert "was not closed cleanly" in caplog.text
+    assert stores.fs.read(stores.root / "abort").isdigit()

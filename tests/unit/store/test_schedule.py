@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rocketmq_py.store import StoreConfig
+from rocketmq_py.store.queue.queue_ends import QueueEnds
 from rocketmq_py.store.schedule import FlushSchedule, Readable
 
 PAGE = 4096
@@ -61,7 +62,10 @@ class World:
                 take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, build=lambda: not self.keys_wait
             ),
             self.checkpoint,
-            SimpleNamespace(snapshot=lambda begin, end: f"ends from {begin}", save=self.say),
+            SimpleNamespace(
+                snapshot=lambda begin, end: (f"ends from {begin}", QueueEnds(queues=[])),
+                save=lambda snapshot: self.say(snapshot[0]),
+            ),
             self.flusher, 0,
         )  # type: ignore[arg-type]  # fmt: skip
 

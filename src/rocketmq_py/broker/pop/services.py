@@ -30,6 +30,7 @@ from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
 from rocketmq_py.server import Hold, Peer, Responder
 from rocketmq_py.store import Arrival, FileSystem, MessageStore
 from rocketmq_py.store.config.config_files import ConfigFile
+from rocketmq_py.store.fs.abort_file import AbortFile
 
 _LAG_MS = 10_000
 """Maximum time by which pops may be newer than the consumer offsets on disk: a Java broker commits late."""
@@ -70,7 +71,8 @@ class PopServices:
     ) -> None:
         self._fs = fs
         self._config, self._store, self._committed = config, store, offsets
-        self._crashed = fs.size(store.layout.abort) is not None  # before the store is opened: that creates the file
+        # Before the store is opened, which creates the file.
+        self._crashed = AbortFile(fs, store.layout.abort).tells_crash
         used: PopOffsets = offsets
         if role.is_slave:
             positions = CommittableOffsets()

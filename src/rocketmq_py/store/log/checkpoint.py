@@ -8,6 +8,9 @@ offset when a Java broker has changed the timestamps.
 The offset stands a second time where brokers of version 5.5 have theirs (``logicsPhysicalOffset``). Without it such a
 broker would begin at a file whose first record is as old, to the millisecond, as the last one in the queues, and queue
 entries of records before that file would be missing.
+
+While consume queues are rebuilt, a Java broker must begin at the begin of the log: this offset and the timestamp of the
+queues are 0 in the file then.
 """
 
 from __future__ import annotations
@@ -43,7 +46,11 @@ class Checkpoint:
         self.physic_msg_timestamp, self.logics_msg_timestamp, self.index_msg_timestamp = fields[:3]
         self.master_flushed_offset, self.confirm_physical_offset = fields[3:]
         end, checksum = _END.unpack_from(data, _END_AT)
+        self.is_rebuilding = False
+        """Whether entries of records before ``end`` are missing in some queues, to be rebuilt by the next start."""
         self.end = end if checksum == _checksum(data[: _FIELDS.size], end) and self.physic_msg_timestamp else -1
+        if self.end >= 0 and not self.logics_msg_timestamp:  # saved during a rebuild
+            self.logics_msg_timestamp = self.physic_msg_timestamp
 
     @property
     def is_damaged(self) -> bool:
@@ -73,11 +80,11 @@ class Checkpoint:
         file = self._fs.open(self._path, _SIZE)
         try:
             times = _FIELDS.pack(
-                self.physic_msg_timestamp, self.logics_msg_timestamp, self.index_msg_timestamp,
-                self.master_flushed_offset, self.confirm_physical_offset,
+                self.physic_msg_timestamp, 0 if self.is_rebuilding else self.logics_msg_timestamp,
+                self.index_msg_timestamp, self.master_flushed_offset, self.confirm_physical_offset,
             )  # fmt: skip
             end = _END.pack(self.end, _checksum(times, self.end))
-            logics = _LOGICS_OFFSET.pack(max(0, self.end))
+            logics = _LOGICS_OFFSET.pack(0 if self.is_rebuilding else max(0, self.end))
             file.write(0, (times + logics).ljust(_END_AT, b"\0") + end)
             file.sync()
         finally:

@@ -27,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _CHECKED_BYTES = 16 * 1024 * 1024
 """Bytes of queue files whose checksums are verified at a start, some 15 ms; the others are checked by their sizes."""
+_UNFINISHED = "its rebuild has not ended"
 _SPILL_AT = 16 * 1024
 """Size of a tail, in bytes, from which on it is written to its file."""
 
@@ -164,7 +165,7 @@ class QueueTable:
                 raise
             return str(e)
         if end is not None and end.is_unfinished:
-            return "its rebuild has not ended"
+            return _UNFINISHED
         files = queue.entry_queue
         if ends is None or end is None or end.batched != queue.is_batched:
             return files.damage(None, 0, {}, 0)
@@ -213,7 +214,7 @@ class QueueTable:
         for key, end in expected.items():
             if key not in self.by_key and component_fault(end.topic) is None:
                 self.create(end.topic, end.queue_id, batched=end.batched)
-                self.damaged[key] = "its files are missing"
+                self.damaged[key] = _UNFINISHED if end.is_unfinished else "its files are missing"
 
     def replace(self, queue: ConsumeQueue) -> ConsumeQueue:
         """Remove the files of a queue, replace it in the table by an empty one, and return that."""

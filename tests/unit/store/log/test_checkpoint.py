@@ -70,3 +70,17 @@ def test_a_reset_forgets_times_and_end() -> None:
     times = pack(">qqqqq", 0, 0, 0, 8, 9)
     end = pack(">q", -1)
     assert fs.read(PATH) == times + bytes(4096 - 40 - 12) + end + pack(">I", crc32(times + end))
+
+
+def test_during_a_rebuild_a_java_broker_is_told_to_begin_at_the_begin_of_the_log() -> None:
+    fs = MemoryFileSystem()
+    saved(fs)
+    point = Checkpoint(fs, PATH)
+    assert not point.is_rebuilding
+    point.is_rebuilding = True
+    point.save()
+    assert (fs.read(PATH) or b"")[:48] == pack(">qqqqqq", 5_000, 0, 7_000, 8, 9, 0)
+    again = Checkpoint(fs, PATH)
+    assert (again.end, again.logics_msg_timestamp, again.is_rebuilding) == (123, 5_000, False)
+    again.save()
+    assert (fs.read(PATH) or b"")[:48] == pack(">qqqqqq", 5_000, 5_000, 7_000, 8, 9, 123)
