@@ -10,6 +10,7 @@ from rocketmq_py.errors import ConfigError, StoreError
 from rocketmq_py.store.fs.lock_probe import is_locked
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.scan import LogScan
+from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.tools.store_files import StoreFiles
 
 _log = logging.getLogger(__name__)
@@ -31,6 +32,13 @@ class Directory(StoreFiles):
     def is_torn(self) -> bool:
         """True if a crash has left it: records at the end of the log may be in no consume queue."""
         return not (self.was_closed or self.is_held)
+
+    def unfinished(self) -> frozenset[tuple[str, int]]:
+        """Return topic and queue id of the queues whose rebuild has not ended: their files lack entries."""
+        if Checkpoint(self.fs, self.layout.checkpoint).end < 0:  # another program has changed the store since
+            return frozenset()
+        ends = QueueEndsFile(self.fs, self.layout.queue_ends).load()
+        return frozenset(key for key, end in ends.by_key().items() if end.is_unfinished)
 
     def indexed_to(self) -> int:
         """Return an offset of the log before which every record has its queue entry on disk, by the checkpoint.

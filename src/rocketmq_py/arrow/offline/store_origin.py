@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
 from rocketmq_py.arrow.offline.log_index import Key, LogIndex, Part, ascending, queues_of
@@ -89,6 +89,13 @@ class StoredQueue:
         return found
 
 
+def _why_scanned(gone: Sequence[str], unfinished: Collection[Key]) -> str:
+    if unfinished:
+        topic, number = min(unfinished)
+        return f"the rebuild of queue {topic}-{number} has not ended"
+    return f"topic {gone[0]} has no consume queue" if gone else "the store was not closed cleanly"
+
+
 class StoreOrigin:
     """The queues and offsets in store directories; implements :class:`~rocketmq_py.arrow.source.origin.Origin`.
 
@@ -143,16 +150,28 @@ class StoreOrigin:
 
     def _open(self, directory: Directory, topics: Sequence[str]) -> None:
         """Open the queues of topics in one store, and scan its log for those that are missing in consume queues."""
-        views = {topic: {view.queue_id: view for view in directory.open_topic(topic)} for topic in topics}
+        unfinished = {key for key in directory.unfinished() if key[0] in topics}
+        if unfinished and directory.is_held:
+            topic, number = min(unfinished)
+            raise ConfigError(
+                f"the broker that runs on {directory.layout.root} rebuilds queue {topic}-{number}, whose files lack"
+                " messages meanwhile: read from the broker, or wait for its end"
+            )
+        views = {
+            topic: {
+                view.queue_id: view for view in directory.open_topic(topic) if (topic, view.queue_id) not in unfinished
+            }
+            for topic in topics
+        }
         gone = [topic for topic in topics if not views[topic]]
         parts: Mapping[Key, Sequence[Part]] = {}
         if directory.is_held:
             _log.info("a broker runs on %s: read is what its consume queues have on disk", directory.layout.root)
         elif directory.log.starts and (gone or directory.is_torn):
-            begin = directory.log.min_offset if gone else directory.indexed_to()
+            begin = directory.log.min_offset if gone or unfinished else directory.indexed_to()
             _log.warning(
                 "the commit log of %s is scanned from %d: %s", directory.layout.root, begin,
-                f"topic {gone[0]} has no consume queue" if gone else "the store was not closed cleanly",
+                _why_scanned(gone, unfinished),
             )  # fmt: skip
             index = LogIndex(directory, begin, frozenset(topics))
             _log.warning("the commit log of %s ends at %d", directory.layout.root, index.end)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from struct import pack
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -33,7 +34,7 @@ from rocketmq_py.spark.source.packing import SCANNED_BYTES, scanned
 from rocketmq_py.store.fs.lock_probe import is_locked
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.java_hash import tags_code
-from tests.unit.store.helpers import NOW, Stores, fill, flush, record
+from tests.unit.store.helpers import NOW, SMALL, Stores, fill, flush, record
 
 PLACE = ("topic", "queueId", "queueOffset")
 
@@ -253,6 +254,33 @@ def test_the_directory_of_a_running_broker(stores: Stores) -> None:
     store.close()
     assert is_locked(lock) is False
     assert numbers(rows("T", stores.root)) == list(range(20))
+
+
+def test_a_queue_whose_rebuild_has_not_ended_is_read_from_the_log(
+    stores: Stores, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stores.open()
+    fill(store, 50)
+    fill(store, 5, start=50, queue_id=1)
+    fill(store, 5, topic="U")
+    store.close()
+    min((stores.root / "consumequeue" / "T" / "0").iterdir()).unlink()
+    store = stores.open(msgspec.structs.replace(SMALL, rebuild_bytes_before_start=0))
+    assert store.rebuild.has("T", 0)
+    fill(store, 3, start=55)
+    flush(store)
+    with pytest.raises(ConfigError, match=r"rebuilds queue T-0, whose files lack messages meanwhile"):
+        rows(["T", "U"], stores.root)
+    assert numbers(rows("U", stores.root)) == list(range(5)), "another topic is whole"
+    killed = shutil.copytree(stores.root, tmp_path / "killed")
+    store.close()
+    for root in (killed, stores.root):
+        caplog.clear()
+        assert numbers(rows("T", root)) == list(range(58))
+        assert rows("T", root).column("queueOffset").to_pylist() == [*range(53), *range(5)]
+        assert f"the commit log of {root} is scanned from 0: the rebuild of queue T-0 has not ended" in caplog.text
+    (killed / "checkpoint").unlink()
+    assert numbers(rows("T", killed)) == list(range(58)), "without a checkpoint the whole log is scanned"
 
 
 HOLD = """
