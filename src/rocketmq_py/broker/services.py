@@ -293,9 +293,7 @@ class Services:
         )
         self.acting.watch(self.role)
         replicas = Replicas(self.membership.members, self.role, self._new_rpc_client(), self.address)
-        self.rebuilder = Rebuilder(
-            self.store, SlicedWork(self._call_soon, _REBUILD_SECONDS), self.pull_request_hold.sweep
-        )
+        self.rebuilder = Rebuilder(self.store, SlicedWork(self._call_soon, _REBUILD_SECONDS), self._queue_rebuilt)
         self.scrubber = Scrubber(self.store, self.slices, clock, replicas)
         tables = Tables(self.topics, self.mappings, self.groups, self.offsets, self.delay, self.modes, self.timers)
         self.slave_sync = SlaveSync(config, self.role, tables, self._new_rpc_client, self.address, register_again)
@@ -563,6 +561,10 @@ class Services:
     def _offset_reset(self, group: str, topic: str, queue_id: int) -> None:
         self.pull_request_hold.reset(group, topic, queue_id)
         self.pop.offset_reset(group, topic, queue_id)
+
+    def _queue_rebuilt(self) -> None:
+        self.pull_request_hold.sweep()
+        self.pop.rebuilt()
 
     def _master_is(self, master: Master) -> None:
         """Answer all pulls on hold at this slave when the master is back, so that consumers return to the master."""

@@ -194,6 +194,28 @@ def test_a_pop_that_waits_is_not_run_for_each_message_that_comes(bench: Bench) -
     assert len(bench.client.heard) == 1
 
 
+def test_pops_and_notifications_that_wait_get_the_messages_when_the_queue_can_be_read(bench: Bench) -> None:
+    now = bench.running.now
+    assert bodies(take(bench.client)) == [b"a", b"b"]
+    for group in ("g", "g", "other"):  # two of one group: there are messages for both
+        waits = pop(consumer_group=group, poll_time=3_600_000, born_time=now, queue_id=0)
+        assert bench.client.call(Code.POP_MESSAGE, waits) is None
+    notify = Notification(consumer_group="third", topic="t", queue_id=0, poll_time=3_600_000, born_time=now)
+    assert bench.client.call(Code.NOTIFICATION, notify) is None
+    waits = pop(poll_time=3_600_000, born_time=now, queue_id=1)
+    assert bench.client.call(Code.POP_MESSAGE, waits) is None
+    bench.run()
+    bench.running.run_callbacks()
+    answers = [answer for answer in bench.client.heard if answer.body]
+    assert [answer.code for answer in bench.client.heard] == [0] * 4
+    assert [len(decode_records(answer.body)) for answer in answers] == [32, 8, 32]
+    assert [answer.ext["hasMsg"] for answer in bench.client.heard if "hasMsg" in answer.ext] == ["true"]
+    assert len(bench.running.services.pop.polling.pops.table) == 1, "of a queue without new messages"
+    assert bench.client.ask(Code.SEND_MESSAGE_V2, send("t", 1), b"c").code == 0
+    bench.running.run_callbacks()
+    assert len(bench.client.heard) == 5
+
+
 def test_popped_messages_of_the_queue_are_revived_after_the_rebuild(tmp_path: Path) -> None:
     fs = ColdFileSystem()
     with broker(tmp_path, fs=fs, store=SETTINGS) as running:

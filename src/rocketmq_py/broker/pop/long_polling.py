@@ -147,6 +147,10 @@ class PopLongPollingService:
         """Answer the requests whose deadline has passed."""
         self._wake(self.table.expired(now_ms))
 
+    def wake_all(self) -> None:
+        """Run all held requests again; those that still find nothing are held until their deadlines."""
+        self._wake(self.table.drain())
+
     def disconnected(self, peer: Peer) -> None:
         """Drop the requests of a closed connection."""
         if len(self.table):
@@ -222,6 +226,11 @@ class PopPolling:
         """Answer the requests whose deadline has passed."""
         for service in self._both:
             service.expire(now_ms)
+
+    def wake_all(self) -> None:
+        """Run all held requests again; those that still find nothing are held until their deadlines."""
+        for service in self._both:
+            service.wake_all()
 
     def disconnected(self, peer: Peer) -> None:
         """Drop the requests of a closed connection."""

@@ -154,6 +154,10 @@ class PopServices:
         """Wake requests that wait for new messages."""
         self.polling.arrived(arrivals)
 
+    def rebuilt(self) -> None:
+        """Run held requests again after the rebuild of a queue, whose messages no arrival told them."""
+        self.polling.wake_all()
+
     def disconnected(self, peer: Peer) -> None:
         """Drop the held requests of a closed connection."""
         self.polling.disconnected(peer)
