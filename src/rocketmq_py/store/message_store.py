@@ -215,11 +215,10 @@ class MessageStore:
         self._writer.refuse("it is closing")
         if self._replica is not None:
             self._replica.truncate()
-        in_rebuild = self.rebuild.give_up()
         failure = self._flush_everything() or unwritten
         try:
             if failure is None:
-                self._abort.close(in_rebuild=in_rebuild)
+                self._abort.close(in_rebuild=self.rebuild.give_up())
         except OSError as e:
             failure = e
         if failure is not None:

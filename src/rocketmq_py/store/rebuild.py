@@ -107,6 +107,8 @@ class Rebuild(LogParts):
         Such a broker adds entries only behind those that a queue has, and begins at most ten files before the end of
         the log: so the queues keep none, and their offsets are right in any case. It would cut off the log at damage:
         if there is some, it had better not read the log, and the queues keep what they have.
+
+        :raises OSError: entries cannot be removed; a Java broker must find the store as after a crash.
         """
         self._drop_deleted()
         if not self._unfinished or self._has_met_damage:

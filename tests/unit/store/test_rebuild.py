@@ -724,3 +724,19 @@ def test_a_close_whose_abort_file_cannot_be_written_is_not_clean(stores, small_p
     stores.fs.fails = lambda *_: False
     assert "was not closed cleanly" in caplog.text
     assert stores.fs.read(stores.root / "abort").isdigit()
+
+
+def test_a_close_that_cannot_remove_entries_is_not_clean(stores, small_parts, caplog):
+    store = damaged(stores)
+    run(store, 4)
+    store.rebuild._unfinished["T", 0].whole.spill()
+    stores.fs.fails = lambda operation, path: operation == "remove" and "consumequeue" in path.parts
+    store.close()
+    stores.fs.fails = lambda *_: False
+    assert "was not closed cleanly" in caplog.text
+    assert stores.fs.read(stores.root / "abort").isdigit()
+    assert stores.fs.locked == set()
+    store = stores.open(NOW_OPEN)
+    assert store.rebuild.queues_left == 1
+    finish(store)
+    assert numbers(read_queue(store)) == list(range(50))

@@ -68,8 +68,8 @@ AT_START = frozenset({
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
 
-
 _HEADERS = "metricsGrpcExporterHeader"
+"""The key whose values may be secrets."""
 
 
 class LiveSettings:

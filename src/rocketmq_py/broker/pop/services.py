@@ -155,7 +155,7 @@ class PopServices:
         self.polling.arrived(arrivals)
 
     def rebuilt(self) -> None:
-        """Run held requests again after the rebuild of a queue, whose messages no arrival told them."""
+        """Run held requests again after the rebuild of a queue: messages that it has got have woken none of them."""
         self.polling.wake_all()
 
     def disconnected(self, peer: Peer) -> None:

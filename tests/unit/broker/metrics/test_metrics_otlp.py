@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 
 import grpc
@@ -59,6 +60,14 @@ def test_a_refusal_is_an_error_that_names_the_collector() -> None:
         assert str(found.value) == f"the collector 127.0.0.1:{collector.port} answers UNAVAILABLE: 'not\\nnow'"
         metrics.write(EXPOSITION, 5, 10)  # the next attempt has all values again
         assert len(collector.next().metrics) == 2
+        metrics.close()
+
+
+def test_a_collector_that_never_answers_is_an_error_after_the_time_limit() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        metrics = target(silent.getsockname()[1], timeout_ms=50)
+        with pytest.raises(ConnectionError, match=r"the collector 127\.0\.0\.1:\d+ answers DEADLINE_EXCEEDED: "):
+            metrics.write(EXPOSITION, 5, 9)
         metrics.close()
 
 
