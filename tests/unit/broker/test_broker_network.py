@@ -353,7 +353,7 @@ def test_the_jobs_and_their_intervals(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-async def test_changed_limits_are_in_force_within_a_second(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changed_limits_are_in_force_at_the_next_tick(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[tuple[int, int]] = []
     limit = module.Server.limit
 
@@ -363,15 +363,16 @@ async def test_changed_limits_are_in_force_within_a_second(house: House, monkeyp
 
     monkeypatch.setattr(module.Server, "limit", noted)
     async with house.serving() as broker:
-        assert limits == [(10_000, 1_000)], "before the first request"
+        assert limits, "before the first request"
+        assert set(limits) == {(10_000, 1_000)}
         broker.config.send_thread_pool_queue_capacity = 7
         broker.config.os_page_cache_busy_time_out_mills = 8
-        await asyncio.sleep(0.9)
-        assert len(limits) == 1
-        await asyncio.sleep(0.2)
-        assert limits[1:] == [(7, 8)]
+        before = len(limits)
+        await until(lambda: len(limits) > before)
+        assert limits[before] == (7, 8)
+    ended = len(limits)
     await asyncio.sleep(3)
-    assert len(limits) == 2
+    assert len(limits) == ended
 
 
 async def test_jobs_run_while_the_broker_serves(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,8 +60,14 @@ class Gates:
         """The gates where sends wait, by key."""
 
     def wait(self, key: str, delivery: SendAttempts, future: SendFuture) -> None:
-        """Make a send wait for the operation of ``key``; start the operation if it is not running."""
+        """Make a send wait for the operation of ``key``; start the operation if it is not running.
+
+        A send that waits again, since the operation has not helped it, waits for the next operation.
+        """
         gate = self.closed.get(key)
+        if gate is not None and gate.going_on:
+            gate.again.append(WaitingSend(delivery, future))
+            return
         if gate is None:
             gate = self.closed[key] = _Gate(lambda: self._expire(key))
             gate.task = asyncio.ensure_future(self._open(key, gate, delivery.deadline - time.monotonic()))
@@ -84,11 +90,15 @@ class Gates:
             await self._fail_late(key, gate, failure)
             return
         while waiting := gate.take(_SENDS_IN_A_TURN):
+            gate.going_on = True
             for send in waiting:
                 self._go_on(send.delivery, send.future)
+            gate.going_on = False
             await asyncio.sleep(0)
         gate.timer.cancel()  # sends that arrived in the meantime have set it again
         del self.closed[key]
+        for send in gate.again:
+            self.wait(key, send.delivery, send.future)
 
     def is_awaited(self, key: str) -> bool:
         """True if a send waits for the operation of ``key``."""
@@ -127,6 +137,10 @@ class _Gate:
         self.task: asyncio.Task[None] | None = None
         self.late: deque[WaitingSend] = deque()
         """Sends whose deadline is over; the task ``failing`` fails them."""
+        self.going_on = False
+        """True while sends are continued, which may make them wait again."""
+        self.again: list[WaitingSend] = []
+        """Sends that wait for the next operation."""
         self.failing: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -209,16 +209,17 @@ class Sender:
         route = self._routes.known(topic)
         if route is None or not route.write_queues:
             return None
-        path = self._paths.get(topic)
-        if path is None or path.route is not route:
-            path = self._paths[topic] = self._path(route)
+        path, addresses = self._paths.get(topic), self._routes.broker_addresses()
+        if path is None or path.route is not route or path.addresses is not addresses:
+            # a thread may see a new route before the addresses in it, so either makes a new path
+            path = self._paths[topic] = self._path(route, addresses)
         queue = delivery.next_queue(route.write_queues, path.turn, route.broker_of)
         return path.targets.get(queue)
 
-    def _path(self, route: TopicRoute) -> SendPath:
+    def _path(self, route: TopicRoute, addresses: Mapping[str, Mapping[int, str]]) -> SendPath:
         masters = ((queue, self._routes.master(route.broker_of(queue))) for queue in route.write_queues)
         targets = {queue: self._target(queue, address) for queue, address in masters if address is not None}
-        return SendPath(route, self._turn(route.topic), targets)
+        return SendPath(route, addresses, self._turn(route.topic), targets)
 
     def _turn(self, topic: str) -> RoundRobin:
         turn = self._turns.get(topic)

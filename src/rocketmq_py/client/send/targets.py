@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from rocketmq_py.core.peer import Reply
@@ -33,9 +34,13 @@ class Target(NamedTuple):
 
 
 class SendPath(NamedTuple):
-    """Cached for one topic until its route changes: the round robin, and by writable queue where to send to."""
+    """Cached for one topic until its route or the known addresses change: by writable queue where to send to.
+
+    :ivar addresses: the addresses of all brokers that the cached routes had.
+    """
 
     route: TopicRoute
+    addresses: Mapping[str, Mapping[int, str]]
     turn: RoundRobin
     targets: dict[MessageQueue, Target]
 

@@ -6,11 +6,15 @@ import asyncio
 import itertools
 import time
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from rocketmq_py.aio import ClientInstance, Producer
+from rocketmq_py.client.send.futures import SendFuture
+from rocketmq_py.client.send.gates import Gates
+from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
+from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import (
     ClosedError,
     ConfigError,
@@ -20,7 +24,8 @@ from rocketmq_py.errors import (
     RocketMQError,
     TooManySends,
 )
-from rocketmq_py.model import Message, SendResult
+from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
+from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.wire.command import Command, encode_command
@@ -214,6 +219,73 @@ def test_a_route_without_a_master_is_looked_up_until_it_has_one() -> None:
         masterless = False
 
     run_producer(body, failover)
+
+
+@with_producer(cluster(t={"b": 1}))
+async def test_a_thread_that_sees_a_route_before_its_addresses_spoils_no_later_send(
+    producer: Producer, network: ScriptedNetwork
+) -> None:
+    """Threads choose the queues of their sends themselves, at any moment of a look-up."""
+    routes, sender, early = producer.sender._routes, producer.sender, []
+    changed = routes._changed
+
+    def seen_by_a_thread() -> None:
+        early.append(sender.target(sender.delivery(message())))
+        changed()
+
+    routes._changed = seen_by_a_thread  # type: ignore[method-assign]
+    await producer.send(message())
+    assert early == [None]
+    assert network.codes("b:1") == [RequestCode.SEND_MESSAGE_V2]
+
+
+def test_a_new_master_in_the_route_of_one_topic_is_used_for_all() -> None:
+    masters = {"t": "b:1", "u": "b:2"}
+
+    def moved(address: str, request: Command) -> Command | None:
+        if request.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            topic = request.ext["topic"]
+            data = TopicRouteData(
+                queue_datas=[QueueData(broker_name="b", read_queue_nums=1, write_queue_nums=1, perm=6)],
+                broker_datas=[BrokerData(broker_name="b", broker_addrs={0: masters[topic]})],
+            )
+            return Command(0, body=data.encode())
+        return stored(request)
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        await producer.send(message())
+        await producer.send(Message("u", b"1"))
+        await producer.send(message())
+        assert len(network.codes("b:1")) == 1
+        assert len(network.codes("b:2")) == 2
+
+    run_producer(body, moved)
+
+
+async def test_a_send_that_waits_again_waits_for_the_next_operation() -> None:
+    operations: list[str] = []
+
+    async def work(key: str, _: float) -> None:
+        operations.append(key)
+        await asyncio.sleep(0)
+
+    went_on: list[int] = []
+
+    def go_on(delivery: SendAttempts, future: SendFuture) -> None:
+        went_on.append(len(operations))
+        if len(operations) < 4:
+            gates.wait("t", delivery, future)
+        else:
+            future.set_result(SendResult(SendStatus.SEND_OK, "", MessageQueue("t", "b", 0), 0, ""))
+
+    gates = Gates(work, go_on, lambda *_: None, lambda _: RequestTimeout("late"))
+    future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+    delivery = SendAttempts(cast(OutgoingMessage, None), time.monotonic() + 60)
+    gates.wait("t", delivery, future)
+    await asyncio.wait_for(future, 30)
+    await asyncio.sleep(0)
+    assert went_on == [1, 2, 3, 4]
+    assert not gates.closed
 
 
 @with_producer(cluster())
