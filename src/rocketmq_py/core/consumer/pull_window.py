@@ -21,7 +21,8 @@ MAX_PULL = 1024
 _FULL_ANSWERS_NEEDED = 64
 _MAX_REACH = 4096
 _SAMPLES = 16
-_MAX_INFLIGHT_MESSAGES = 8192
+_MAX_INFLIGHT_MESSAGES = 32768
+"""More messages than a reader decodes at once, which are 2 MiB: otherwise it waits for a round trip after each time."""
 _MAX_INFLIGHT_BYTES = 8 * 1024 * 1024
 _MIN_INFLIGHT_PULLS = 4
 """Minimum number of pulls in flight, even if the limits for messages and bytes in flight allow fewer."""
