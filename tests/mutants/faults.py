@@ -169,7 +169,8 @@ class _Finder:
             if isinstance(child, ast.expr):
                 yield from self._expression(child)
             elif isinstance(child, ast.keyword):
-                yield from self._expression(child.value)
+                if not _is_assertion(node, child):
+                    yield from self._expression(child.value)
             elif isinstance(child, ast.comprehension):
                 for part in (child.iter, *child.ifs):
                     yield from self._expression(part)
@@ -220,6 +221,15 @@ def _left_out(node: ast.stmt) -> bool:
         ):
             return True
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.Assign(targets=[ast.Name(id="__all__")]):
+            return True
+        case _:
+            return False
+
+
+def _is_assertion(call: ast.expr, keyword: ast.keyword) -> bool:
+    """Whether it is the ``strict=True`` of a ``zip`` whose iterables have the same length by construction."""
+    match call, keyword:
+        case ast.Call(func=ast.Name(id="zip")), ast.keyword(arg="strict", value=ast.Constant(value=True)):
             return True
         case _:
             return False

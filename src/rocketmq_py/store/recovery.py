@@ -187,7 +187,7 @@ class Recovery:
             return end
         if end >= 0:
             _log.warning("no record of the commit log begins at %d, where the consume queues end", end)
-        return self._newest_whole_file(max(end, 0))
+        return self._newest_whole_file(end)
 
     def _is_boundary(self, offset: int) -> bool:
         """True if a record begins at ``offset`` of the log, or nothing was written there."""
@@ -197,7 +197,7 @@ class Recovery:
         return scan.reason is None and start is not None and offset < start + self._log.file_size
 
     def _newest_whole_file(self, offset: int) -> int:
-        """Start of the newest file at or before ``offset`` that begins with a record."""
+        """Start of the newest file at or before ``offset`` that begins with a record; of the first if there is none."""
         for start in reversed(self._log.starts):
             if start <= offset and self._first_timestamp(start):
                 return start

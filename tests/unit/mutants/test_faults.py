@@ -78,6 +78,7 @@ def test_a_fault_knows_the_lines_of_what_it_replaces() -> None:
         "class A(Struct, frozen=True): pass",
         "x = f'{a + 1} of {b}'",
         "x = 'a' + b",
+        "x = zip(a, b, strict=True)",
         "if TYPE_CHECKING: import a",
         "def f(): return None",
         "def f(): return ''",

@@ -377,6 +377,28 @@ def test_all_messages_of_a_queue_may_expire_meanwhile(stores, small_parts):
     assert numbers(read_queue(store)) == [30]
 
 
+def test_a_slave_whose_log_has_no_message_of_a_queue_any_more_begins_it_at_0(stores, small_parts, tmp_path):
+    masters = Stores(tmp_path, MemoryFileSystem())
+    master = masters.open(NOW_OPEN)
+    fill(master, 30)
+    fill(master, 60, topic="U")
+    slave = stores.open(NOW_OPEN, is_slave=True)
+    copy_log(master, slave)
+    slave.close()
+    stores.fs.remove(queue_file(stores, 1))
+    slave = stores.open(NOW_OPEN, is_slave=True)
+    run(slave, 2)
+    while slave._commit_log.starts[1] < slave.max_physical_offset - 4096:
+        slave._commit_log.detach(slave._commit_log.starts[0])()
+    finish(slave)
+    assert slave.queue_range("T", 0) == (0, 0)
+    fill(master, 1, start=30)
+    copy_log(master, slave)
+    assert slave.queue_range("T", 0) == (30, 31)
+    assert numbers(read_queue(slave)) == [30]
+    masters.close()
+
+
 def test_damage_in_the_log_costs_the_record(stores, small_parts, caplog):
     store = stores.open(NOW_OPEN)
     done = fill(store, 50)

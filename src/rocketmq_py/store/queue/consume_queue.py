@@ -405,7 +405,10 @@ class ConsumeQueue:
         return has_size(files.fs, self._directory / name, size, files.file_size, self.size_key)
 
     def _end_at(self, physical_end: int, expected_end: int = 0) -> None:
-        """Set the end after the last entry of a message that ends at ``physical_end`` of the log or before."""
+        """Set the end after the last entry of a message that ends at ``physical_end`` of the log or before.
+
+        All entries are in the files.
+        """
         while self._starts:
             start = self._starts[-1]
             count = self._count_in(start, physical_end, expected_end - start)
@@ -417,7 +420,6 @@ class ConsumeQueue:
         self.max_offset = self.next_offset = self.tail_start = self.loaded_end = end
         self._drop_checksums()
         self.min_offset = min(max(self.min_offset, self._starts[0] if self._starts else 0), end)
-        self.tail.clear()
 
     def _count_in(self, start: int, physical_end: int, expected: int) -> int:
         """Number of entries in a file whose messages end at ``physical_end`` or before, by binary search.

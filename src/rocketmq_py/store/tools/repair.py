@@ -195,6 +195,8 @@ def apply(root: Path, plan: Plan, commit_log: Path | None = None, read: Read | N
         for gap in plan.gaps:
             data = filler(*gap[:2], _file_end(gap.begin, size)) if gap.end <= plan.end else bytes(gap.end - gap.begin)
             _replace(layout, fs, gap.begin, gap.end, [data], size)
+        # Whoever opens the store before the repair has ended is to rebuild everything, as after a crash.
+        fs.write(layout.abort, b"repair")
         for name in _DERIVED:
             _set_aside(layout.root, name)
     finally:
@@ -287,7 +289,6 @@ def _set_aside(root: Path, name: str) -> None:
 def _rebuild(layout: StoreLayout, plan: Plan) -> None:
     """Rebuild queues, index and checkpoint by opening and closing the store."""
     store = MessageStore(layout.root, plan.config, store_host=_HOST)
-    OsFileSystem().write(layout.abort, b"repair")
     store.open()
     try:
         for topic in plan.deleted | {FILLER_TOPIC}:

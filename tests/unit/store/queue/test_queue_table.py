@@ -16,8 +16,9 @@ from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds, QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.wire.record import decode_records
 from tests.unit.store.coldfs import ByHand
-from tests.unit.store.helpers import SMALL, Stores, fill
+from tests.unit.store.helpers import SMALL, Stores, fill, flush, numbers, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 QUEUES = 30
@@ -70,6 +71,23 @@ def test_a_start_after_a_crash_erases_only_files_with_bytes_after_the_end(stores
     assert opened.files == 1
     assert not any(stores.fs.nodes[path].content[ENTRIES * 20 :])
     assert again.queue_range("T", 3) == (0, ENTRIES)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+def test_entries_that_are_written_after_a_start_are_read_from_the_file(stores, clean):
+    """A start reads the first page of a queue's file; what is written later is not in it."""
+    store = filled(stores)
+    if clean:
+        store.close()
+    else:
+        stores.crash()
+    store = stores.open()
+    fill(store, ENTRIES, start=ENTRIES, queue_id=3)
+    flush(store)
+    assert store._queues.by_key["T", 3].tail_start == 2 * ENTRIES
+    assert numbers(read_queue(store, queue_id=3)) == list(range(2 * ENTRIES))
+    (last,) = decode_records(store.record_at_queue("T", 3, 2 * ENTRIES - 1))
+    assert store.queue_entries("T", 3, 2 * ENTRIES - 1, 1)[0][0] == last.commit_log_offset
 
 
 def test_the_recorded_end_saves_the_search_for_it(stores, monkeypatch):

@@ -122,11 +122,30 @@ def test_an_interrupted_repair_is_continued(
         patched.setattr(repair, "_rebuild", fail)
         with pytest.raises(OSError, match="full"):
             apply(stores.root, make_plan(stores.root))
+    assert (stores.root / "abort").read_bytes() == b"repair", "a broker that is started now is to rebuild everything"
     (stores.root / "consumequeue" / "T" / "0").mkdir(parents=True)  # half of a rebuild
     kept = apply(stores.root, make_plan(stores.root)) / "consumequeue"
+    assert not (stores.root / "abort").exists()
     assert not (stores.root / REPLACED).exists()
     assert {path.name: path.read_bytes() for path in kept.rglob("0*") if path.is_file()} == queues
     assert len(served(stores)) < COUNT
+
+
+def test_a_broker_finds_the_mark_of_a_crash_before_a_derived_file_is_gone(
+    stores: Stores, done: list[Appended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Java broker without it reads only the last three files of the log, however much the queues lack."""
+    aside = repair._set_aside
+    marked = []
+
+    def note(root: Path, name: str) -> None:
+        marked.append((name, (stores.root / "abort").exists()))
+        aside(root, name)
+
+    monkeypatch.setattr(repair, "_set_aside", note)
+    apply(stores.root, make_plan(stores.root))
+    assert marked[0] == ("consumequeue", True)
+    assert all(is_marked for _, is_marked in marked)
 
 
 def test_a_store_in_use_is_not_repaired(stores: Stores, done: list[Appended]) -> None:
