@@ -62,6 +62,7 @@ def test_no_schedule_breaks_a_rule() -> None:
     done = simulate("-m", "tests.simulation", "--schedules", str(_SCHEDULES))
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{_SCHEDULES} schedules" in done.stdout
+    assert done.stderr == "", "killed processes clean nothing up"
 
 
 def test_a_seed_plays_the_same_schedule_again() -> None:

@@ -38,8 +38,7 @@ def play_all(plan: Plan) -> Iterator[Outcome]:
     """
     for name in SCENARIOS if plan.scenario is None else [plan.scenario]:
         play(0, name)  # what is made once, by the first schedule of a scenario, is made before the processes begin
-    gc.collect()
-    gc.freeze()
+    gc.freeze()  # uncollected, as the coroutines of killed processes would clean up (see ``play``)
     for begin in range(0, len(plan.seeds), PER_PROCESS):
         yield from _in_a_process(plan._replace(seeds=plan.seeds[begin : begin + PER_PROCESS]))
 
