@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import sys
+from typing import Any
 
 import grpc
 import pytest
@@ -29,7 +30,7 @@ def target(port: int, most_points: int = 1000, timeout_ms: int = int(SECONDS * 1
     return MetricsOtlp(OtlpCollector(f"127.0.0.1:{port}", False, (("key", "a b"),)), timeout_ms, most_points)
 
 
-def test_a_collector_gets_all_metrics_with_the_headers() -> None:
+def test_a_collector_gets_all_metrics_with_the_headers(caplog: pytest.LogCaptureFixture) -> None:
     with Collector() as collector:
         metrics = target(collector.port)
         metrics.write(EXPOSITION, 5, 9)
@@ -42,6 +43,45 @@ def test_a_collector_gets_all_metrics_with_the_headers() -> None:
         (7, 5_000_000, 9_000_000), (8, 5_000_000, 9_000_000)
     ]  # fmt: skip
     assert [point.as_double for point in gauge.gauge.data_points] == [0.5]
+    assert not [one for one in caplog.records if one.name.endswith("metrics_otlp")], "there is nothing to tell"
+
+
+class Noting:
+    """A channel that accepts everything."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self.address, self.options = address, options
+        self.given = list[dict[str, Any]]()
+        self.is_closed = False
+
+    def unary_unary(self, method: str, request_serializer: Any, response_deserializer: Any) -> Any:
+        def export(request: Any, **given: Any) -> Any:
+            assert not self.is_closed
+            self.given.append({"method": method, **given})
+            return response_deserializer(b"")
+
+        return export
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def test_each_request_has_the_time_limit_and_is_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels = list[Noting]()
+
+    def insecure_channel(address: str, **options: Any) -> Noting:
+        channels.append(Noting(address, **options))
+        return channels[-1]
+
+    monkeypatch.setattr(grpc, "insecure_channel", insecure_channel)
+    metrics = target(7, most_points=2, timeout_ms=3500)
+    metrics.write(EXPOSITION, 5, 9)
+    metrics.close()
+    [channel] = channels
+    assert (channel.address, channel.options) == ("127.0.0.1:7", {"compression": grpc.Compression.Gzip})
+    method = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
+    assert channel.given == [{"method": method, "timeout": 3.5, "metadata": (("key", "a b"),)}] * 2
+    assert channel.is_closed
 
 
 def test_many_points_are_several_requests() -> None:
