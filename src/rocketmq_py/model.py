@@ -356,8 +356,8 @@ class MessageExt:
     the queue, ``commit_log_offset`` the position in the broker's log, timestamps are milliseconds since the epoch.
     """
 
-    __slots__ = ("_added", "_head", "_properties", "_raw_properties", "body", "broker_name", "queue_offset",
-                 "reconsume_times", "topic", "transaction_id")  # fmt: skip
+    __slots__ = ("_added", "_arrived", "_head", "_properties", "_raw_properties", "body", "broker_name",
+                 "queue_offset", "reconsume_times", "topic", "transaction_id")  # fmt: skip
 
     def __init__(
         self, head: tuple[Any, ...], topic: str, body: bytes, raw_properties: bytes, broker_name: str = ""
@@ -372,6 +372,15 @@ class MessageExt:
         self.queue_offset: int = head[5]
         self.reconsume_times: int = head[12]
         self.transaction_id: str | None = None
+
+    @property
+    def arrived(self) -> float | None:
+        """When a push consumer received it, in seconds of ``time.monotonic()``; None if no hook needs the time."""
+        return getattr(self, "_arrived", None)
+
+    @arrived.setter
+    def arrived(self, seconds: float) -> None:
+        self._arrived = seconds
 
     @property
     def head(self) -> RecordHead:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 from rocketmq_py.model import MessageExt, MessageQueue
@@ -23,6 +24,18 @@ class FilterMessageHook:
         :param queue: the queue that was pulled or popped.
         :param messages: the messages of one pull or pop, in offset order.
         """
+        return messages
+
+
+class ArrivalTimes(FilterMessageHook):
+    """Sets when messages arrived, and drops none."""
+
+    def filter(self, group: str, queue: MessageQueue, messages: Sequence[MessageExt]) -> Sequence[MessageExt]:
+        """Set the time of all messages."""
+        del group, queue
+        now = time.monotonic()
+        for message in messages:
+            message.arrived = now
         return messages
 
 

@@ -76,7 +76,11 @@ class ConsumeHook:
     """Base class of hooks of push consumers.
 
     They are called in the thread that calls the listener: in the event loop for an ``async def`` listener.
+
+    :cvar needs_arrival: True: the consumer sets ``arrived`` of messages.
     """
+
+    needs_arrival = False
 
     def before(self, consumption: Consumption) -> None:
         """Called before the listener."""

@@ -14,10 +14,12 @@ from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, ReceiveHook
 from rocketmq_py.model import MessageExt
 
 SEND_COST, DELIVERY, PROCESS = "rocketmq_send_cost_time", "rocketmq_delivery_latency", "rocketmq_process_time"
+AWAIT = "rocketmq_await_time"
 
 BOUNDS: Mapping[str, Sequence[float]] = {
     SEND_COST: (1, 5, 10, 20, 50, 200, 500),
     DELIVERY: (1, 5, 10, 20, 50, 200, 500),
+    AWAIT: (1, 5, 20, 100, 1_000, 5_000, 10_000),
     PROCESS: (1, 5, 10, 100, 1_000, 10_000, 60_000),
 }
 """Upper bounds of the buckets, in milliseconds, by metric."""
@@ -25,6 +27,7 @@ BOUNDS: Mapping[str, Sequence[float]] = {
 LABELS: Mapping[str, tuple[str, ...]] = {
     SEND_COST: ("topic", "client_id", "invocation_status"),
     DELIVERY: ("topic", "client_id", "consumer_group"),
+    AWAIT: ("topic", "client_id", "consumer_group"),
     PROCESS: ("topic", "client_id", "consumer_group", "invocation_status"),
 }
 """Names of labels by metric."""
@@ -82,19 +85,33 @@ class _Deliveries:
 
 
 class ConsumeTimes(ConsumeHook):
-    """Consume hook that measures how long listeners take, and how old messages are when they are called.
+    """Consume hook that measures how long listeners take, how old messages are when they are called, and how long
+    messages waited for that in the consumer.
 
     :param client_id: value of the label ``client_id``.
     :param now_ms: returns the time in milliseconds since the epoch.
+    :param monotonic: returns the time in seconds, as ``time.monotonic()``.
     """
 
-    def __init__(self, recorder: Recorder, client_id: str = "", now_ms: Callable[[], int] = _now_ms) -> None:
-        self._recorder, self._client_id = recorder, client_id
+    needs_arrival = True
+
+    def __init__(
+        self, recorder: Recorder, client_id: str = "", now_ms: Callable[[], int] = _now_ms,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._recorder, self._client_id, self._monotonic = recorder, client_id, monotonic
         self._deliveries = _Deliveries(recorder, client_id, now_ms)
 
     def before(self, consumption: Consumption) -> None:
-        """Record the ages of the messages."""
+        """Record the ages of the messages, and how long they waited."""
         self._deliveries.note(consumption.messages, consumption.group)
+        now = self._monotonic()
+        for message in consumption.messages:
+            if message.arrived is not None:
+                labels = {
+                    "topic": message.topic, "client_id": self._client_id, "consumer_group": consumption.group,
+                }  # fmt: skip
+                self._recorder.observe(AWAIT, (now - message.arrived) * 1_000, labels)
 
     def after(self, consumption: Consumption) -> None:
         """Record the time of the listener's call."""

@@ -1,8 +1,10 @@
 """Filter hooks, alone and in each kind of consumer."""
 
+import time
+
 import pytest
 
-from rocketmq_py import FilterMessageHook
+from rocketmq_py import ConsumeHook, FilterMessageHook
 from rocketmq_py.client.consumer.simple.consumer import SimpleConsumer
 from rocketmq_py.client.hooks.filter_hooks import filter_messages
 from rocketmq_py.errors import ConfigError
@@ -118,5 +120,42 @@ def test_dropped_messages_of_a_receive_are_acked():
             assert [message.queue_offset for message in await member.receive()] == [1]
             await brokers.until(lambda: brokers.acked)
         assert brokers.acked == [("b", 2)]
+
+    popbroker.scenario(run)
+
+
+class NeedsArrival(ConsumeHook):
+    needs_arrival = True
+
+
+@pytest.mark.parametrize(("hooks", "known"), [([NeedsArrival()], True), ([ConsumeHook()], False), ([], False)])
+def test_messages_know_when_they_arrived_if_a_hook_needs_it(hooks, known):
+    async def run(broker):
+        began = time.monotonic()
+        broker.pulls["T", 0] = [push.pulled(0, 3, push.record(0) + push.record(1) + push.record(2))]
+        async with broker.consumer(filter_hooks=[Odd()], hooks=hooks):
+            await broker.until(lambda: broker.seen)
+        [message] = broker.seen
+        assert message.queue_offset == 1
+        assert (message.arrived is not None) == known
+        assert message.arrived is None or began <= message.arrived <= time.monotonic()
+
+    push.scenario(run)
+
+
+def test_popped_messages_know_when_they_arrived():
+    arrived = []
+
+    class Listens(ConsumeHook):
+        needs_arrival = True
+
+        def before(self, consumption):
+            arrived.extend(message.arrived for message in consumption.messages)
+
+    async def run(brokers):
+        brokers.has["b"] = [[popbroker.record(1)]]
+        async with poppush.consumer(brokers, poppush.Listener(), hooks=[Listens()]):
+            await brokers.until(lambda: brokers.acked)
+        assert [time is not None for time in arrived] == [True]
 
     popbroker.scenario(run)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rocketmq_py.client.hooks.hooks import Consumption, Reception, Sending
-from rocketmq_py.client.hooks.times import DELIVERY, LABELS, PROCESS, SEND_COST, ConsumeTimes, ReceiveTimes, SendTimes
+from rocketmq_py.client.hooks.times import (
+    AWAIT,
+    DELIVERY,
+    LABELS,
+    PROCESS,
+    SEND_COST,
+    ConsumeTimes,
+    ReceiveTimes,
+    SendTimes,
+)
 from rocketmq_py.model import Message, MessageExt, MessageQueue
 
 
@@ -50,6 +59,15 @@ def test_listener_calls() -> None:
         (DELIVERY, 1_000, ("t", "c@1", "g")), (DELIVERY, 0, ("t", "c@1", "g")),
         (PROCESS, 250.0, ("t", "c@1", "g", "success")), (PROCESS, 250.0, ("t", "c@1", "g", "failure")),
     ]  # fmt: skip
+
+
+def test_how_long_messages_waited_for_their_listener() -> None:
+    recorder, known, unknown = Recorder(), got("t", 10_000), got("t", 10_000)
+    known.arrived = 7.0
+    assert unknown.arrived is None
+    hook = ConsumeTimes(recorder, "c@1", lambda: 10_000, lambda: 7.5)
+    hook.before(Consumption("g", MessageQueue("t", "b", 0), [unknown, known]))
+    assert [seen for seen in recorder.seen if seen[0] == AWAIT] == [(AWAIT, 500.0, ("t", "c@1", "g"))]
 
 
 def test_receives() -> None:

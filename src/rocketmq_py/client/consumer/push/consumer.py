@@ -27,6 +27,7 @@ from rocketmq_py.client.consumer.push.runtime import PushRuntime
 from rocketmq_py.client.consumer.push.settings import PushSettings
 from rocketmq_py.client.consumer.rebalance.rebalancer import QueuesChanged
 from rocketmq_py.client.consumer.send_message_back import DropFailed, FailureHandler, SendMessageBack
+from rocketmq_py.client.hooks.filter_hooks import ArrivalTimes
 from rocketmq_py.client.hooks.hooks import ConsumeHook, hooked
 from rocketmq_py.client.hooks.tracing import ConsumeTrace, Trace, Tracer
 from rocketmq_py.errors import ConfigError
@@ -92,6 +93,8 @@ class PushConsumer(GroupMember):
         **settings: Unpack[PushSettings],
     ) -> None:
         client_settings, options = split(settings)
+        if any(hook.needs_arrival for hook in hooks):
+            options["filter_hooks"] = (ArrivalTimes(), *options.get("filter_hooks", ()))
         self._options = PushOptions(**options)
         super().__init__(group, self._options, instance, namesrv, client_settings)
         self._tracer = Tracer.of(trace, group, "CONSUME")
