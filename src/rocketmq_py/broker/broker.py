@@ -158,7 +158,7 @@ class Broker:
         slow_turns = services.slow_turns
         server = Server(
             services.router(AccessHandlers(access.table)), host=config.bind_address, port=self.port,
-            after_read=services.store.commit_pending,
+            after_read=services.commit_read,
             on_hold=services.keep_hold, on_disconnect=services.disconnected,
             idle_timeout=config.server_channel_max_idle_time_seconds, full_lanes=services.full_lanes,
             tls=self._tls, authorize=authorization(access, services.record_permissions), slow_turns=slow_turns,

@@ -25,11 +25,10 @@ _POOLS = ("send", "pull", "litePull", "query", "ack")
 
 _NOT_MEASURED = {
     **dict.fromkeys(
-        ("dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills", "putMessageEntireTimeMax",
-         "getMessageEntireTimeMax", "putMessageFailedTimes", "EndTransactionQueueSize"),
+        ("dispatchBehindBytes", "dispatchMaxBuffer", "pageCacheLockTimeMills", "getMessageEntireTimeMax",
+         "putMessageFailedTimes", "EndTransactionQueueSize"),
         "0",
     ),
-    "putLatency99": "0.00", "putLatency999": "0.00", "putMessageDistributeTime": "null",
     "remainTransientStoreBufferNumbs": str(2**31 - 1),
 }  # fmt: skip
 """Keys without an equivalent here: thread pools, page cache locks, a buffer pool."""
@@ -68,6 +67,7 @@ class RuntimeInfo:
             **_NOT_MEASURED,
             **self._identity(),
             **self._traffic(),
+            **self._put_times(),
             **self._disk(),
             **self._pools(),
             **self._schedule(),
@@ -127,6 +127,15 @@ class RuntimeInfo:
             "putMessageTimesTotal": str(max(1, stats.put.count)),
             "putMessageSizeTotal": str(grown),
             "putMessageAverageSize": str(grown / max(1, stats.put.count)),
+        }
+
+    def _put_times(self) -> dict[str, str]:
+        times = self._stats.put_times
+        return {
+            "putMessageEntireTimeMax": str(times.longest_ms),
+            "putMessageDistributeTime": times.distribution() or "null",
+            "putLatency99": f"{times.percentile(0.99):.2f}",
+            "putLatency999": f"{times.percentile(0.999):.2f}",
         }
 
     def _disk(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from time import monotonic
 
 from rocketmq_py.accelerator import installed
 from rocketmq_py.broker.acting.acting_master import ActingMaster
@@ -231,7 +232,9 @@ class Services:
         retries = RetryTopics(self.topics, self.groups, self.locks, clock)
         self._halves = HalfMessageCache()
         self._ack_waiter = AckWaiter.of(store, config, self.replication.slaves_wanted, clock)
-        self.waiting_sends = WaitingSends(store, config, clock, self.replication.master.acknowledged_offset)
+        self.waiting_sends = WaitingSends(
+            store, config, clock, self.replication.master.acknowledged_offset, self.stats.put_times
+        )  # fmt: skip
         self.replication.master.add_progress_listener(self.waiting_sends.release)
         self.sender = SendService(
             config, store, SendTargets(config, self.topics, clock), self.timers.redirect, property_writer, retries,
@@ -525,8 +528,21 @@ class Services:
     def count(self, counts: MessageCounts) -> None:
         """Count messages and transactions for metrics from now on."""
         self.sender.counts = self.transactions.counts = self.stats.message_counts = counts
+        self.timers.counts = counts
+        self.pop.count(counts.pops)
 
     # -- events
+
+    def commit_read(self) -> None:
+        """Write what the requests of a read have stored, and count how long that took.
+
+        :raises StoreError: it cannot be written.
+        """
+        before, begin = self.stats.put.count, monotonic()
+        self.store.commit_pending()
+        count = self.stats.put.count - before
+        if count and self._ack_waiter is None:
+            self.stats.put_times.observe(int((monotonic() - begin) * 1000), count)
 
     def keep_hold(self, hold: Hold, responder: Responder) -> None:
         """Give a request that cannot be answered yet to the service that answers it later."""

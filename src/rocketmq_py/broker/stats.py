@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
 from rocketmq_py.core.metrics.counters import MessageCounts
@@ -100,6 +101,7 @@ class Stats:
         self.got = Meter(_KEPT)
         self.pulls_found = Meter(_KEPT)
         self.pulls_missed = Meter(_KEPT)
+        self.put_times = PutTimes(now_ms)
         self._cluster = cluster
         self._is_system = is_system
         self._clock = StatsClock(now_ms)
@@ -233,6 +235,7 @@ class Stats:
         if now_ms < self._next_sample:
             return
         self._next_sample = now_ms + _SAMPLE_MS
+        self.put_times.tick(now_ms)
         for meter in (self.put, self.got, self.pulls_found, self.pulls_missed):
             meter.sample(now_ms)
         sampling = self._clock.advance(now_ms, self._items.values())
@@ -270,6 +273,8 @@ class Stats:
 
     def remove_group(self, group: str) -> None:
         """Drop the counters of a deleted group."""
+        if self.message_counts is not None:
+            self.message_counts.remove_group(group)
         for key, topic in self._keys.take_group(group).items():
             del self._items[key]
             self._gets.pop((group, topic), None)

@@ -139,7 +139,7 @@ class InProcess:
         # Without an event loop nothing can wait for a later turn of it.
         self.dispatcher = Dispatcher(
             router,
-            after_read=self.services.store.commit_pending,
+            after_read=self.services.commit_read,
             on_hold=self.services.keep_hold,
             spare_time=SpareTime(float("inf")),
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.broker import services
 from rocketmq_py.broker.runtime_info import _duration, _size
 from rocketmq_py.protocol.bodies.route import KvTable
 from rocketmq_py.store.fs.filesystem import DiskUsage
@@ -164,9 +165,25 @@ def test_timed_and_delayed_messages_that_wait_are_shown(running: InProcess, monk
 def test_what_is_not_measured_has_the_value_of_an_idle_broker(running: InProcess) -> None:
     found = table(running)
     assert found["remainTransientStoreBufferNumbs"] == "2147483647"
-    assert (found["putLatency99"], found["putMessageDistributeTime"], found["dispatchBehindBytes"]) == (
-        "0.00", "null", "0",
+    assert (found["dispatchBehindBytes"], found["EndTransactionQueueSize"]) == ("0", "0")
+
+
+def test_how_long_the_store_took_is_told(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([1.0, 1.0309])
+    monkeypatch.setattr(services, "monotonic", lambda: next(seconds))
+    client = running.connect()
+    client.ask(SEND_V2, send(), b"x")
+    monkeypatch.setattr(services, "monotonic", lambda: 2.0)
+    client.ask(SEND_V2, send(), b"x")
+    found = table(running)
+    assert (found["putLatency99"], found["putMessageDistributeTime"], found["putMessageEntireTimeMax"]) == (
+        "0.00", "null", "30",
     )  # fmt: skip
+    running.turn(60_000)
+    running.turn(1_000)
+    found = table(running)
+    assert found["putMessageDistributeTime"].startswith("[<=0ms]:1 [0~10ms]:0 [10~50ms]:1 [50~100ms]:0 ")
+    assert (found["putLatency99"], found["putLatency999"]) == ("1.00", "1.00")
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -217,4 +234,12 @@ def test_the_legacy_exporter_finds_everything_that_it_reads(running: InProcess) 
         if name.startswith("scheduleMessageOffset"):
             int(value.split(",")[0]), int(value.split(",")[1])
     assert found["putMessageDistributeTime"] == "null"
+    running.turn(60_000)
+    shown = {}
+    for part in table(running)["putMessageDistributeTime"].split(" "):
+        name, _, count = part.partition(":")
+        if count:
+            shown[name.replace("[", "").replace("]", "")] = int(count)
+    assert shown.keys() >= {"<=0ms", "0~10ms", "10~50ms", "500ms~1s", "10s~"}
+    assert sum(shown.values()) == 1
     assert {"runtime", "brokerVersionDesc"} <= found.keys()

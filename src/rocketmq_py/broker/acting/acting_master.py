@@ -150,7 +150,7 @@ class ActingMaster:
             record = self._pop.retry_messages.retry_record(ck, offset, raw)
             if record is not None:
                 await self._escape.put(record)
-            self._pop.revive_log.ack(ck.key, [offset])
+            self._pop.revive_log.revived(ck.key, [offset])
         if failure is not None:
             self._pop.remote_fetcher.try_again(one, failure)
         return 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
 
 from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.cluster.registration import Registration
@@ -58,6 +60,11 @@ class TopicHandlers:
         """Create or change a topic; answered after the name servers have it."""
         del peer, body
         header: CreateTopic = request.header
+        with self._timed(header.topic):
+            await self._create(header)
+        return Reply()
+
+    async def _create(self, header: CreateTopic) -> None:
         self._check_name(header.topic)
         check_numbers(header.topic, header.read_queue_nums, header.write_queue_nums, header.perm)
         changes = parse_changes(header.attributes)
@@ -68,13 +75,29 @@ class TopicHandlers:
             order=header.order, attributes=alter(self._attributes(header.topic), changes),
         )  # fmt: skip
         await self._put([wanted])
-        return Reply()
+
+    @contextmanager
+    def _timed(self, topic: str) -> Iterator[None]:
+        """Count for metrics how long a request takes that creates or changes topics."""
+        counts, begin, succeeded = self._stats.message_counts, monotonic(), False
+        try:
+            yield
+            succeeded = True
+        finally:
+            if counts is not None:
+                is_system, seconds = self._topics.is_system(topic), monotonic() - begin
+                counts.created_topic(seconds * 1000, succeeded=succeeded, is_system=is_system)
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:
         """Create or change several topics; attribute names with ``+`` set an attribute, those with ``-`` remove it."""
         del peer
         wanted = TopicConfigList.decode(checked(request.code, body)).topic_config_list
+        with self._timed(""):
+            await self._create_many(wanted)
+        return Reply()
+
+    async def _create_many(self, wanted: list[TopicConfig]) -> None:
         for topic in wanted:
             self._check_name(topic.topic_name)
             check_numbers(topic.topic_name, topic.read_queue_nums, topic.write_queue_nums, topic.perm)
@@ -82,7 +105,6 @@ class TopicHandlers:
         for topic in wanted:
             topic.attributes = alter(self._attributes(topic.topic_name), topic.attributes)
         await self._put(wanted)
-        return Reply()
 
     @handles(Code.DELETE_TOPIC_IN_BROKER)
     async def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -12,7 +12,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics import families as f
 from rocketmq_py.broker.metrics.group_lines import GroupLines
 from rocketmq_py.broker.services import Services
-from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency, Traffic
+from rocketmq_py.core.metrics.counters import ACK, CHECK_POINT, MessageCounts, PopEntries, RpcLatency, Traffic
 from rocketmq_py.core.metrics.exposition import Labels, labels
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
@@ -32,7 +32,14 @@ _LANES = {
     "heartbeat": "heartbeat", "transaction": "transaction", "consumer": "consumer_manager", "admin": "admin",
     "reply": "reply",
 }  # fmt: skip
-"""Java's names of processors by lane. Those without a lane here are left out."""
+"""Java's names of processors by lane."""
+_NO_LANES = ("async_put", "lite_pull")
+"""Java's processors whose requests never wait here."""
+_SPANS = (5, 60, 300, 900, 3600, 14400, 28800, 86400)
+"""Seconds by which timed messages are counted."""
+_STATUS = {True: "success", False: "failure"}
+_PUT_OK = ("put_status", "PUT_OK")
+_POPS_AT_ONCE = 20
 
 
 class Collector:
@@ -69,12 +76,17 @@ class Collector:
         """
         self._exposition.begin(wanted)
         about_groups = await self._groups.collect() if self._config.enable_lag_and_dlq_metrics else []
+        if self._exposition.is_wanted(f.TIMER_SNAPSHOT) and self._config.enable_message_store_metrics:
+            await self._services.store.loader.run(
+                lambda residency: self._services.timers.check_spans(self._clock(), _SPANS, residency)
+            )
         return about_groups + await self._slices.run(chunks(self._lines()))
 
     def _lines(self) -> Iterator[str]:
         config = self._config
         parts: list[tuple[bool, Iterator[str]]] = [
             (config.enable_request_metrics, self._requests()),
+            (config.enable_request_metrics, self._creations()),
             (config.enable_remoting_metrics, self._exposition.rpc(self._latency)),
             (config.enable_stats_metrics, self._state()),
             (config.enable_connection_metrics, self._connections()),
@@ -131,6 +143,16 @@ class Collector:
             return self._exposition.labels(*common)
         return self._exposition.labels(*common, ("is_retry", text_of(value=names.is_retry_topic(topic))))
 
+    def _creations(self) -> Iterator[str]:
+        make, status = self._exposition.labels, "invocation_status"
+        yield from self._exposition.histogram(f.TOPIC_CREATION, [
+            (make((status, _STATUS[succeeded]), ("is_system", text_of(value=is_system))), found)
+            for (succeeded, is_system), found in self._counts.topics_created.items()
+        ])  # fmt: skip
+        yield from self._exposition.histogram(f.GROUP_CREATION, [
+            (make((status, _STATUS[succeeded])), found) for succeeded, found in self._counts.groups_created.items()
+        ])  # fmt: skip
+
     def _system(self, topic: str, group: str = "") -> tuple[str, str]:
         is_system = self._services.topics.is_system(topic) or (group != "" and names.is_system_group(group))
         return "is_system", text_of(value=is_system)
@@ -139,7 +161,7 @@ class Collector:
 
     def _state(self) -> Iterator[str]:
         services, lanes = self._services, self._server.dispatcher.lanes
-        waiting = {processor: lanes[lane].running for lane, processor in _LANES.items()}
+        waiting = {processor: lanes[lane].running for lane, processor in _LANES.items()} | dict.fromkeys(_NO_LANES, 0)
         waiting["send"] += len(services.waiting_sends)
         rows = ((self._exposition.labels(("processor", processor)), count) for processor, count in waiting.items())
         yield from self._exposition.family(f.WATERMARK, rows)
@@ -216,7 +238,7 @@ class Collector:
         behind = max(0, store.max_physical_offset - store.flushed_offset)
         found = self._services.scrubber.counts
         for family, value in (
-            (f.STORAGE_SIZE, used), (f.FLUSH_BEHIND, behind),
+            (f.STORAGE_SIZE, used), (f.FLUSH_BEHIND, behind), (f.DISPATCH_BEHIND, store.rebuild.bytes_left),
             (f.RESERVE_TIME, max(0, self._clock() - oldest) if oldest > 0 else 0),
             (f.STORE_BYTES, store.max_physical_offset - store.min_physical_offset), (f.WRITABLE, store.is_writable),
             (f.DAMAGES, found.damages), (f.HEALED, found.records_healed), (f.REBUILT, found.entries_rebuilt),
@@ -230,16 +252,29 @@ class Collector:
             return
         for family, value in (
             (f.TIMER_ENQUEUE_LAG, timers.unread), (f.TIMER_ENQUEUE_LATENCY, self._age(*timers.first_unread)),
-            (f.TIMER_DEQUEUE_LATENCY, timers.behind_ms),
+            (f.TIMER_DEQUEUE_LAG, timers.metrics.total), (f.TIMER_DEQUEUE_LATENCY, timers.behind_ms),
         ):  # fmt: skip
             yield from self._exposition.family(family, [(disk, value)])
         yield from self._exposition.family(f.TIMER_ENQUEUED, self._by_topic(timers.metrics.entered, disk))
         yield from self._exposition.family(f.TIMER_DEQUEUED, self._by_topic(timers.metrics.left, disk))
         yield from self._exposition.family(f.TIMING_MESSAGES, self._by_topic(dict(timers.metrics.waiting()), disk))
 
+        delays = [(f"{disk},{labels([('topic', topic)])}", found) for topic, found in list(self._counts.delays.items())]
+        yield from self._exposition.histogram(f.DELAY_LATENCY, delays)
+        if self._exposition.is_wanted(f.TIMER_SNAPSHOT):
+            ahead: list[int] = []
+            for counts in timers.in_spans(self._clock(), _SPANS):
+                ahead = counts
+                yield ""
+            rows = [(f'{disk},timer_bound_s="{span}"', count) for span, count in zip(_SPANS, ahead, strict=True)]
+            yield from self._exposition.family(f.TIMER_SNAPSHOT, rows)
+
     def _pop(self) -> Iterator[str]:
         log = self._services.pop.revive_log
-        yield from self._exposition.family(f.POP_CHECKPOINTS, [(self._exposition.base, len(log.inflight))])
+        yield from self._exposition.gauges((f.POP_CHECKPOINTS, len(log.inflight)), (f.POP_OFFSETS, 0))
+        if self._counts.pops.scans.count:
+            yield from self._exposition.histogram(f.POP_SCAN, [(self._exposition.base, self._counts.pops.scans)])
+        yield from self._revived()
         behind, ages = list[Row](), list[Row]()
         for queue in range(self._config.revive_queue_num):
             text = self._exposition.labels(("queue_id", str(queue)))
@@ -249,6 +284,35 @@ class Collector:
             yield ""
         yield from self._exposition.family(f.POP_REVIVE_LAG, behind)
         yield from self._exposition.family(f.POP_REVIVE_LATENCY, ages)
+
+    def _revived(self) -> Iterator[str]:
+        """The entries of the revive log. Those that are left are known from those that are not: pops in flight."""
+        counts, needed = self._counts.pops, dict[PopEntries, int]()
+        for step, one in enumerate(self._services.pop.revive_log.inflight.pops()):
+            found = one.check_point
+            for kind, count in ((CHECK_POINT, 1), (ACK, one.acks)):
+                entries = PopEntries(found.topic, found.group, one.revive_queue, kind)
+                needed[entries] = needed.get(entries, 0) + count
+            if step % _POPS_AT_ONCE == 0:
+                yield ""
+        counts.leave(needed)
+        sums: dict[tuple[str, str, str], int] = {}
+        for entries, count in counts.entered.items():
+            key = entries.topic, entries.group, entries.kind
+            sums[key] = sums.get(key, 0) + count
+        make, kind_of = self._exposition.labels, "revive_message_type"
+        yield from self._exposition.family(f.POP_REVIVE_IN, [
+            (make(("topic", topic), ("consumer_group", group), (kind_of, kind), _PUT_OK), count)
+            for (topic, group, kind), count in sums.items()
+        ])  # fmt: skip
+        yield from self._exposition.family(f.POP_REVIVE_OUT, [
+            (make(("topic", topic), ("consumer_group", group), (kind_of, kind), ("queue_id", str(queue))), count)
+            for (topic, group, queue, kind), count in counts.left.items()
+        ])  # fmt: skip
+        yield from self._exposition.family(f.POP_RETRIES, [
+            (make(("topic", topic), ("consumer_group", group), _PUT_OK), count)
+            for (topic, group), count in counts.retried.items()
+        ])  # fmt: skip
 
     def _own(self) -> Iterator[str]:
         services, turns = self._services, self._services.slow_turns

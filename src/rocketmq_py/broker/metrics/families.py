@@ -14,6 +14,14 @@ THROUGHPUT_IN = Family("rocketmq_throughput_in_total", COUNTER, "Bytes that prod
 MESSAGE_SIZE = Family("rocketmq_message_size", HISTOGRAM, "Bytes of messages; a batch counts once, with its mean.")
 MESSAGES_OUT = Family("rocketmq_messages_out_total", COUNTER, "Messages that groups received.")
 THROUGHPUT_OUT = Family("rocketmq_throughput_out_total", COUNTER, "Bytes that groups received, as stored.")
+TOPIC_CREATION = Family(
+    "rocketmq_topic_create_execution_time_milliseconds", HISTOGRAM, "Time of a request that creates or changes topics."
+)
+GROUP_CREATION = Family(
+    "rocketmq_consumer_group_create_execution_time_milliseconds",
+    HISTOGRAM,
+    "Time of a request that creates or changes consumer groups.",
+)
 # -- state
 
 WATERMARK = Family("rocketmq_processor_watermark", GAUGE, "Requests of a kind that wait or are being handled.")
@@ -56,6 +64,10 @@ OPEN_TRANSACTIONS = Family("rocketmq_py_open_transactions", GAUGE, "Half message
 
 STORAGE_SIZE = Family("rocketmq_storage_size_bytes", GAUGE, "Used bytes of the file system of the store.")
 FLUSH_BEHIND = Family("rocketmq_storage_flush_behind_bytes", GAUGE, "Bytes of the log that are not flushed to disk.")
+DISPATCH_BEHIND = Family(
+    "rocketmq_storage_dispatch_behind_bytes", GAUGE,
+    "Bytes of the log whose queue entries are still to be written; only during a rebuild, they are written together.",
+)  # fmt: skip
 RESERVE_TIME = Family(
     "rocketmq_storage_message_reserve_time_milliseconds", GAUGE, "Age of the oldest message in the store."
 )
@@ -65,6 +77,7 @@ TIMER_ENQUEUE_LATENCY = Family(
     GAUGE,
     "Age of the oldest timed message that is not in the timer wheel yet.",
 )
+TIMER_DEQUEUE_LAG = Family("rocketmq_timer_dequeue_lag", GAUGE, "Messages in the timer wheel.")
 TIMER_DEQUEUE_LATENCY = Family(
     "rocketmq_timer_dequeue_latency_milliseconds", GAUGE, "How far delivery of timed messages is behind the clock."
 )
@@ -72,7 +85,31 @@ TIMER_ENQUEUED = Family("rocketmq_timer_enqueue_total", COUNTER, "Messages put i
 TIMER_DEQUEUED = Family("rocketmq_timer_dequeue_total", COUNTER, "Messages taken from the timer wheel.")
 TIMING_MESSAGES = Family("rocketmq_timing_messages", GAUGE, "Timed messages that are not delivered, by topic.")
 
+TIMER_SNAPSHOT = Family(
+    "rocketmq_timer_message_snapshot", GAUGE,
+    "Messages in the timer wheel that are due within so many seconds, and not within those of the series before.",
+)  # fmt: skip
+DELAY_LATENCY = Family(
+    "rocketmq_delay_message_latency_seconds", HISTOGRAM, "For how long timed messages asked to be delayed."
+)
+
 # -- POP
+
+POP_SCAN = Family(
+    "rocketmq_pop_buffer_scan_time_consume_milliseconds", HISTOGRAM, "Time of a search for messages to revive."
+)
+POP_OFFSETS = Family(
+    "rocketmq_pop_offset_buffer_size", GAUGE, "Offsets of pops that are not committed: 0, they are committed at once."
+)
+POP_REVIVE_IN = Family(
+    "rocketmq_pop_revive_in_message_total", COUNTER, "Pops (CK) and acks (ACK) written to the revive log."
+)
+POP_REVIVE_OUT = Family(
+    "rocketmq_pop_revive_out_message_total", COUNTER, "Pops (CK) that are over, and their acks (ACK)."
+)
+POP_RETRIES = Family(
+    "rocketmq_pop_revive_retry_messages_total", COUNTER, "Popped messages that were stored again: not acked in time."
+)
 
 POP_CHECKPOINTS = Family("rocketmq_pop_checkpoint_buffer_size", GAUGE, "Pops with messages that are not acked.")
 POP_REVIVE_LAG = Family(

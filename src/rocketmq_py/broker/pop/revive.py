@@ -18,6 +18,7 @@ from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import read_stored
+from rocketmq_py.core.metrics.counters import PopCounts
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.core.pop.inflight import InflightPop
 from rocketmq_py.errors import CorruptRecord, StoreError
@@ -57,6 +58,8 @@ class RetryMessages:
         self._topics = topics
         self._offsets = offsets
         self._host = store_host
+        self.counts: PopCounts | None = None
+        """What is counted for metrics; None: they are off."""
 
     def stored_here(self, ck: CheckPoint, offset: int) -> bytes | None:
         """Return the record of a popped message from this broker's store; None if it was deleted."""
@@ -84,6 +87,8 @@ class RetryMessages:
         elif record is not None:
             self._create_topic(ck.group, record.topic)
             self._store.append(record)
+            if self.counts is not None:
+                self.counts.retry(ck.topic, ck.group)
 
     def retry_record(self, ck: CheckPoint, offset: int, raw: bytes | None) -> NewRecord | None:
         """Build the record of a popped message for the retry topic; None if the message is deleted or damaged.
@@ -241,8 +246,7 @@ class Reviver:
                 self._retry_messages.put(ck, offset, read(offset))
                 done.append(offset)
         finally:
-            # The ack keeps a later reader of the log from reviving them again.
-            self._revive_log.ack(ck.key, done)
+            self._revive_log.revived(ck.key, done)
         _log.debug("revived %d messages of topic %s popped by group %s at %d, they were not acked",
                    len(done), ck.topic, ck.group, ck.pop_time)  # fmt: skip
         self._polling.messages_back(normal_topic(ck.topic, ck.group), ck.group)

@@ -21,6 +21,7 @@ from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.records.stored_record import read_stored
+from rocketmq_py.core.metrics.counters import ACK, CHECK_POINT, PopCounts, PopEntries
 from rocketmq_py.core.pop.inflight import InflightPop, InflightPops, retry_check_point
 from rocketmq_py.errors import BadHeader, CorruptRecord
 from rocketmq_py.protocol.pop_checkpoint import (
@@ -77,6 +78,8 @@ class ReviveLog:
         self._following: dict[int, int] = {}
         self._unread: list[_Gap] = []
         self._offsets_lag_from_ms: int | None = None
+        self.counts: PopCounts | None = None
+        """What is counted for metrics; None: they are off."""
 
     # -- writing
 
@@ -91,14 +94,26 @@ class ReviveLog:
         key = check_point.unique_key
         appended = self.append(revive_queue, CK_TAG, key, check_point.encode())
         self.inflight.add(check_point, revive_queue, appended.queue_offset)
+        if self.counts is not None:
+            self.counts.enter(PopEntries(check_point.topic, check_point.group, revive_queue, CHECK_POINT))
         return appended
 
     def ack(self, key: CkKey, offsets: Collection[int]) -> Appended | None:
-        """Store an ack of messages of a pop.
+        """Store an ack of messages of a pop that a client sent.
 
         :returns: where it was stored; None if nothing was written, because none of the messages was in flight.
         :raises StoreNotWritable: the store refuses writes.
         """
+        return self._settle(key, offsets, self.counts)
+
+    def revived(self, key: CkKey, offsets: Collection[int]) -> None:
+        """Store an ack of messages of a pop that were stored again, so that no reader of the log does that once more.
+
+        :raises StoreNotWritable: the store refuses writes.
+        """
+        self._settle(key, offsets, None)
+
+    def _settle(self, key: CkKey, offsets: Collection[int], counts: PopCounts | None) -> Appended | None:
         one = self.inflight.find(key)
         bits = 0 if one is None else one.out(offsets)
         if one is None or not bits:
@@ -113,6 +128,9 @@ class ReviveLog:
             record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
         appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
         self.inflight.settle(key, one, bits)
+        if counts is not None:
+            one.acks += 1
+            counts.enter(PopEntries(key.topic, key.group, one.revive_queue, ACK))
         return appended
 
     def try_again(self, one: InflightPop) -> None:

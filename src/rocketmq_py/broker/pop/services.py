@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
@@ -26,6 +27,7 @@ from rocketmq_py.broker.pop.revive_log import ReviveLog
 from rocketmq_py.broker.pop.slave import SlaveOffsets, SlavePopChecks, SlaveReviveLog
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
 from rocketmq_py.broker.stats import Stats
+from rocketmq_py.core.metrics.counters import PopCounts
 from rocketmq_py.core.pop.checkpoint_offsets import CommittableOffsets
 from rocketmq_py.server import Hold, Peer, Responder
 from rocketmq_py.store import Arrival, FileSystem, MessageStore
@@ -70,6 +72,7 @@ class PopServices:
         fs: FileSystem,
     ) -> None:
         self._fs = fs
+        self._counts: PopCounts | None = None
         self._config, self._store, self._committed = config, store, offsets
         # Before the store is opened, which creates the file.
         self._crashed = AbortFile(fs, store.layout.abort).tells_crash
@@ -122,11 +125,18 @@ class PopServices:
         """
         self.polling.expire(now_ms)
         if revives:
+            begin = monotonic()
             for one in self.reviver.revive(now_ms):
                 self.remote_fetcher.fetch(one)
+            if self._counts is not None:
+                self._counts.scans.observe((monotonic() - begin) * 1000)
         for key in self.orders.table.take_free(now_ms):
             if self._config.enable_notify_after_pop_order_lock_release:
                 self.polling.messages_back(key.topic, key.group, key.queue_id)
+
+    def count(self, counts: PopCounts) -> None:
+        """Count pops, acks and revived messages for metrics from now on."""
+        self._counts = self.revive_log.counts = self.retry_messages.counts = counts
 
     def persist(self) -> None:
         """Write the files that have changed."""

@@ -107,6 +107,10 @@ class SlaveReviveLog(ReviveLog):
             if committed is not None:
                 self._committed.commit(*position, committed, "an ack")
 
+    def revived(self, key: CkKey, offsets: Collection[int]) -> None:
+        """Remove messages that were stored again from the table in memory."""
+        self.ack(key, offsets)
+
     def try_again(self, one: InflightPop) -> None:
         """Make a pop due again later, with an increasing delay, because its messages could not be fetched."""
         one.check_point = retry_check_point(one, self._clock())

@@ -7,11 +7,12 @@ and one timer serve all waiting sends.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig
+from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.core.broker.replication import ReplicaWait, ReplicaWaits
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode as Code
@@ -117,11 +118,14 @@ class WaitingSends:
     """Holds the answers of sends until their messages are safe (see :class:`AckWaiter`) or a timeout passes.
 
     :param acknowledged: takes a number of slaves; returns the log offset that at least so many have reached.
+    :param times: counts how long sends waited.
     """
 
     def __init__(
-        self, store: MessageStore, config: BrokerConfig, clock: Callable[[], int], acknowledged: Callable[[int], int]
-    ) -> None:
+        self, store: MessageStore, config: BrokerConfig, clock: Callable[[], int], acknowledged: Callable[[int], int],
+        times: PutTimes,
+    ) -> None:  # fmt: skip
+        self._times = times
         self._store = store
         self._config = config
         self._clock = clock
@@ -156,7 +160,15 @@ class WaitingSends:
         for slaves, waits in self._waits.items():
             if waits:
                 reached = waits.reached(self._safe_end(slaves, waits.furthest))
+                self._count(waiting for _, waiting in reached)
                 answer_all((responder, waiting.reply) for responder, waiting in reached)
+
+    def _count(self, waited: Iterable[WaitingSend]) -> None:
+        """Count how long sends waited; the broker's own records do not count."""
+        now = self._clock()
+        for waiting in waited:
+            if waiting.late is None:
+                self._times.observe(max(0, now - waiting.since_ms))
 
     def _safe_end(self, slaves: int, furthest: int) -> int:
         ends = [self._acknowledged(slaves)] if slaves > 0 else []
@@ -215,6 +227,7 @@ class WaitingSends:
         for waits in self._waits.values():
             while (first := waits.first) is not None and self._deadline(first) <= now:
                 responder, waiting = waits.pop()
+                self._count([waiting])
                 late.append((responder, _late(waiting, self._timeout_code(waiting))))
         answer_all(late)
         self._set_timer()

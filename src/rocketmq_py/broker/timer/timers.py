@@ -13,7 +13,7 @@ these marks; a clean shutdown rewrites half-delivered slots for it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rocketmq_py.broker import remarks
@@ -26,6 +26,7 @@ from rocketmq_py.broker.timer.timed_message import QUEUE, TimedMessage, read_tim
 from rocketmq_py.broker.timer.timer_faults import MOST_CHECKED, check_fault, log_fault
 from rocketmq_py.broker.timer.timer_files import TimerFiles, parse_checkpoint
 from rocketmq_py.broker.timer.timer_metrics import TimerMetrics
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.core.timer import timers as rules
 from rocketmq_py.core.timer.progress import DeliveryProgress, LateEntries
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL, Agenda, TimerEntry
@@ -93,6 +94,8 @@ class Timers:
         self._flushed_ms = 0
         self._is_refused = False
         self.metrics = metrics
+        self.counts: MessageCounts | None = None
+        """What is counted for metrics; None: they are off."""
         self.enqueued, self.dequeued = Meter(_SAMPLES), Meter(_SAMPLES)
         """Meters of written entries and of delivered messages."""
 
@@ -282,6 +285,8 @@ class Timers:
             message = self._message(physical, size)
             if message is not None and not self._is_delivered(message):
                 self._write(files, message, physical, size, now)
+                if self.counts is not None:
+                    self.counts.delayed(message.real_topic, (message.out_ms - message.head.born_timestamp) // 1000)
             self._queue_offset += 1
         return len(entries) == count
 
@@ -607,6 +612,23 @@ class Timers:
     def behind_ms(self) -> int:
         """The lag of delivery behind the clock, in milliseconds; 0 if ``timerWheelEnable`` is off."""
         return max(0, self._clock() - self._read_ms) if self._files is not None else 0
+
+    def check_spans(self, now: int, spans: Sequence[int], residency: Residency | None) -> None:
+        """Check that :meth:`in_spans` would not wait for the disk.
+
+        :raises NotInMemory: it would.
+        """
+        if self._files is not None and residency is not None:
+            self._files.wheel.check(now, spans[-1] * 1000 // self._precision, residency)
+
+    def in_spans(self, now: int, spans: Sequence[int]) -> Iterator[list[int]]:
+        """Count the entries of the wheel by how far they are ahead, in short steps.
+
+        :param spans: seconds, ascending; the first count is that of entries up to the first of them, and so on.
+        :returns: the counts so far; they are complete with the last step.
+        """
+        if self._files is not None:
+            yield from self._files.wheel.counts(now, [span * 1000 // self._precision for span in spans])
 
     @property
     def first_unread(self) -> list[tuple[str, int, int]]:

@@ -5,11 +5,13 @@ Everything else that the metrics show is known anyway and collected when they ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from rocketmq_py.core.metrics.histogram import Histogram
 from rocketmq_py.protocol import names
+
+Key = TypeVar("Key", bound=Hashable)
 
 NORMAL, FIFO, DELAY, TRANSACTION = "normal", "fifo", "delay", "transaction"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
@@ -17,6 +19,12 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 SIZE_BOUNDS = (1024, 4096, 524288, 1048576, 2097152, 4194304)
 RPC_BOUNDS = (1, 3, 5, 7, 10, 100, 1000, 2000, 3000)
 FINISH_BOUNDS = (5, 60, 600, 3600, 43200, 86400)
+CREATE_BOUNDS = (10, 100, 1000, 3000, 5000)
+DELAY_BOUNDS = (60, 600, 3600, 43200, 86400, 259200)
+SCAN_BOUNDS = (1, 10, 100, 1000, 2000, 3000)
+
+CHECK_POINT, ACK = "CK", "ACK"
+"""Kinds of entries of the revive log, under the names of Apache RocketMQ."""
 
 
 class Traffic:
@@ -31,10 +39,13 @@ class Traffic:
 
 
 class MessageCounts:
-    """Counts sends and ended transactions.
+    """Counts sends, ended transactions, delays, and requests that create topics and groups.
 
     :ivar received: by topic and type of message.
     :ivar open_halves: open half messages by topic, of those that were stored since the start.
+    :ivar delays: by topic, seconds for which timed messages wait.
+    :ivar topics_created: by success, and whether the topic is one of the system, milliseconds of a request.
+    :ivar groups_created: by success, milliseconds of a request.
     """
 
     def __init__(self) -> None:
@@ -43,6 +54,22 @@ class MessageCounts:
         self.rolled_back: dict[str, int] = {}
         self.finish_seconds: dict[str, Histogram] = {}
         self.open_halves: dict[str, int] = {}
+        self.delays: dict[str, Histogram] = {}
+        self.topics_created: dict[tuple[bool, bool], Histogram] = {}
+        self.groups_created: dict[bool, Histogram] = {}
+        self.pops = PopCounts()
+
+    def delayed(self, topic: str, seconds: int) -> None:
+        """Count a timed message that begins to wait."""
+        _histogram(self.delays, topic, DELAY_BOUNDS).observe(max(0, seconds))
+
+    def created_topic(self, milliseconds: float, *, succeeded: bool, is_system: bool) -> None:
+        """Count a request that creates or changes topics."""
+        _histogram(self.topics_created, (succeeded, is_system), CREATE_BOUNDS).observe(milliseconds)
+
+    def created_group(self, milliseconds: float, *, succeeded: bool) -> None:
+        """Count a request that creates or changes consumer groups."""
+        _histogram(self.groups_created, succeeded, CREATE_BOUNDS).observe(milliseconds)
 
     def sent(self, sent_to: str, stored_in: str, properties: str | None, size: int) -> None:
         """Count one stored send.
@@ -97,10 +124,7 @@ class MessageCounts:
         if topic in self.open_halves:  # not if it was stored before the start
             self.open_halves[topic] = max(0, self.open_halves[topic] - count)
         if commit:
-            spans = self.finish_seconds.get(topic)
-            if spans is None:
-                spans = self.finish_seconds[topic] = Histogram(FINISH_BOUNDS)
-            spans.observe(seconds, count)
+            _histogram(self.finish_seconds, topic, FINISH_BOUNDS).observe(seconds, count)
 
     def remove_topic(self, topic: str) -> None:
         """Forget a deleted topic."""
@@ -109,6 +133,70 @@ class MessageCounts:
         for table in (self.committed, self.rolled_back, self.open_halves):
             table.pop(topic, None)
         self.finish_seconds.pop(topic, None)
+        self.delays.pop(topic, None)
+        self.pops.remove(topic=topic)
+
+    def remove_group(self, group: str) -> None:
+        """Forget a deleted group."""
+        self.pops.remove(group=group)
+
+
+class PopEntries(NamedTuple):
+    """Entries of the revive log of one kind: of which topic and group, and in which queue of the log."""
+
+    topic: str
+    group: str
+    queue: int
+    kind: str
+
+
+class PopCounts:
+    """Counts what is written to the revive log, and what is revived.
+
+    :ivar entered: check-points and acks that were written to the log.
+    :ivar left: those of them that the broker needs no longer, see :meth:`leave`.
+    :ivar retried: by topic and group, messages that were stored again, because they were not acked in time.
+    :ivar scans: milliseconds that the search for messages to revive took.
+    """
+
+    def __init__(self) -> None:
+        self.entered: dict[PopEntries, int] = {}
+        self.left: dict[PopEntries, int] = {}
+        self.retried: dict[tuple[str, str], int] = {}
+        self.scans = Histogram(SCAN_BOUNDS)
+
+    def enter(self, entries: PopEntries) -> None:
+        """Count an entry that was written."""
+        self.entered[entries] = self.entered.get(entries, 0) + 1
+
+    def leave(self, needed: Mapping[PopEntries, int]) -> None:
+        """Count all entries as left but those that are still needed. The counts never fall.
+
+        :param needed: how many entries are, also of those that were written before the start.
+        """
+        for entries, count in self.entered.items():
+            left = count - needed.get(entries, 0)
+            if left > self.left.get(entries, 0):
+                self.left[entries] = left
+
+    def retry(self, topic: str, group: str) -> None:
+        """Count a message that was stored again."""
+        self.retried[topic, group] = self.retried.get((topic, group), 0) + 1
+
+    def remove(self, *, topic: str | None = None, group: str | None = None) -> None:
+        """Forget a deleted topic, or a deleted group."""
+        for table in (self.entered, self.left):
+            for entries in [one for one in table if topic == one.topic or group == one.group]:
+                del table[entries]
+        for place in [place for place in self.retried if topic == place[0] or group == place[1]]:
+            del self.retried[place]
+
+
+def _histogram(table: dict[Key, Histogram], key: Key, bounds: Sequence[float]) -> Histogram:
+    found = table.get(key)
+    if found is None:
+        found = table[key] = Histogram(bounds)
+    return found
 
 
 def _redirected(sent_to: str, stored_in: str) -> tuple[str, str]:

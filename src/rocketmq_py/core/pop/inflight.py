@@ -29,12 +29,14 @@ class InflightPop(msgspec.Struct, eq=False):
     """One pop that has unacked messages, that is, messages whose bit in the check-point is not set.
 
     ``revive_queue`` and ``revive_offset`` are the queue id and offset of the check-point in the revive topic.
+    ``acks`` is the number of acks of its messages that metrics have counted.
     """
 
     check_point: CheckPoint
     revive_queue: int
     revive_offset: int
     bucket: int = 0
+    acks: int = 0
 
     @property
     def left(self) -> list[int]:

@@ -35,6 +35,8 @@ _UNITS_AT_ONCE = 4096
 _CHECKED_BYTES = 32 * 1024
 """How many bytes before an entry are loaded with it; a disk reads them in about the time of one entry."""
 _SLOTS_AT_ONCE = 1 << 15
+_COUNTED_AT_ONCE = 1 << 12
+"""Slots that are counted in a step, which takes a millisecond if all have entries."""
 _LONGS, _TIME_AT, _LAST_AT = _SLOT.size // 8, 0, 2
 """Number of 64-bit words of a slot, and positions of its time and its last entry among them."""
 
@@ -117,6 +119,26 @@ class TimerWheel:
                 both = zip(times, lasts, strict=True)
                 found.update(time * self._precision for time, last in both if time and last >= end)
         return found
+
+    def counts(self, time: int, ends: Sequence[int]) -> Iterator[list[int]]:
+        """Count the entries of the slots from that of a time on, in short steps.
+
+        :param ends: numbers of slots, ascending; the first count is that of so many slots, the second that of those
+            after them, and so on.
+        :returns: the counts so far; they are complete with the last step.
+        """
+        found = [0] * len(ends)
+        number, done = time // self._precision, 0
+        for place, end in enumerate(ends):
+            while done < end:
+                at = (number + done) % self._slots
+                some = min(end - done, self._slots - at, _COUNTED_AT_ONCE)
+                data = self._file.read(at * _SLOT.size, some * _SLOT.size)
+                if data.count(0) < len(data):
+                    numbers = enumerate(_SLOT.iter_unpack(data), number + done)
+                    found[place] += sum(slot[3] for expected, slot in numbers if slot[0] == expected and slot[2] >= 0)
+                done += some
+                yield found
 
     def _position(self, time: int) -> int:
         return time // self._precision % self._slots * _SLOT.size

@@ -12,6 +12,7 @@ import pytest
 from rocketmq_py.broker.config.broker_config import SYNC_MASTER, BrokerConfig, configure
 from rocketmq_py.broker.config.lane_limits import lane_limits
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSend, WaitingSends
+from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode as Response
 from rocketmq_py.server import Hold, LaneLimit, Peer, Reply, Responder, Route
@@ -97,7 +98,7 @@ class Waiting:
         self._heard = asyncio.Event()
         config = BrokerConfig(**settings)
         self.slaves = config.in_sync_replicas - 1
-        self.sends = WaitingSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged)  # type: ignore[arg-type]
+        self.sends = WaitingSends(self.disk, config, lambda: self.now, lambda _: self.acknowledged, PutTimes(0))  # type: ignore[arg-type]
         self._peer = Peer(write=self._written)
 
     def _written(self, data: bytes) -> None:

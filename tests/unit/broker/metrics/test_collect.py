@@ -14,10 +14,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from rocketmq_py.broker.metrics import collect
 from rocketmq_py.broker.metrics.collect import Collector
-from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
+from rocketmq_py.core.metrics.counters import MessageCounts, PopEntries, RpcLatency
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, version_name
+from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.server import Server
 from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.scrub import Counts
@@ -152,12 +153,14 @@ def test_state_of_the_broker(counting: Broker) -> None:
     assert set(found["rocketmq_py_commit_log_bytes"].values()) == {float(store.max_physical_offset)}
     assert set(found["rocketmq_py_store_writable"].values()) == {1.0}
     assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {0.0}
+    assert set(found["rocketmq_storage_dispatch_behind_bytes"].values()) == {0.0}
     rebuild, log = store.rebuild, store._commit_log
     rebuild._unfinished = {("t", 0): UnfinishedQueue(lambda: store._queues._make("t", 0, batched=False), 0, 5)}
     rebuild.position = log.end - 7
     found = counting.samples()
     assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {1.0}
     assert set(found["rocketmq_py_store_rebuild_bytes"].values()) == {7.0}
+    assert found["rocketmq_storage_dispatch_behind_bytes"] == {DISK: 7.0}
     scrub = counting.services.store.new_scrub()
     scrub.counts = Counts(damages=3, records_healed=2, entries_rebuilt=7)
     counting.services.scrubber._scrub = scrub
@@ -247,13 +250,18 @@ def test_figures_of_timers(counting: Broker, monkeypatch: pytest.MonkeyPatch, is
     counting.running.now += 40
     timers: Any = SimpleNamespace(
         is_enabled=is_enabled, unread=3, first_unread=[("t", 0, 0), ("t", 0, 9)], behind_ms=44,
-        metrics=SimpleNamespace(entered={"t": 5}, left={"t": 2}, waiting=lambda: [("t", 3), ("u", 1)]),
+        metrics=SimpleNamespace(entered={"t": 5}, left={"t": 2}, waiting=lambda: [("t", 3), ("u", 1)], total=4),
+        check_spans=lambda *_: None, in_spans=lambda now, spans: iter([[0] * 8, [now, *spans[1:]]]),
     )  # fmt: skip
+    now = float(counting.running.now)
     monkeypatch.setattr(counting.services, "timers", timers)
     found = {name: values for name, values in counting.samples().items() if name.startswith("rocketmq_tim")}
     assert found == ({
         "rocketmq_timer_enqueue_lag": {DISK: 3.0}, "rocketmq_timer_enqueue_latency_milliseconds": {DISK: 40.0},
-        "rocketmq_timer_dequeue_latency_milliseconds": {DISK: 44.0},
+        "rocketmq_timer_dequeue_lag": {DISK: 4.0}, "rocketmq_timer_dequeue_latency_milliseconds": {DISK: 44.0},
+        "rocketmq_timer_message_snapshot": {(*DISK, "5"): now} | {
+            (*DISK, span): float(span) for span in ("60", "300", "900", "3600", "14400", "28800", "86400")
+        },
         "rocketmq_timer_enqueue_total": {(*DISK, "t"): 5.0}, "rocketmq_timer_dequeue_total": {(*DISK, "t"): 2.0},
         "rocketmq_timing_messages": {(*DISK, "t"): 3.0, (*DISK, "u"): 1.0},
     } if is_enabled else {})  # fmt: skip
@@ -270,6 +278,84 @@ def test_figures_of_pops(counting: Broker) -> None:
     queues = [(str(queue),) for queue in range(counting.running.config.revive_queue_num)]
     assert found["rocketmq_pop_revive_lag_milliseconds"] == dict.fromkeys(queues, 0.0) | {(str(used),): 1.0}
     assert found["rocketmq_pop_revive_latency_milliseconds"] == dict.fromkeys(queues, 0.0) | {(str(used),): 2000.0}
+
+
+def test_entries_of_the_revive_log_are_counted_until_they_are_over(counting: Broker) -> None:
+    for _ in range(4):
+        counting.send("t")
+    counting.services.groups.put([SubscriptionGroupConfig(group_name="g")])
+    answer = counting.client.ask(Code.POP_MESSAGE, pop("t", invisible_time=10_000))
+    log = counting.services.pop.revive_log
+    [one] = log.inflight.pops()
+    key, queue = one.check_point.key, str(one.revive_queue)
+    log.ack(key, one.left[:2])
+    found = counting.samples()
+    entered = {("t", "g", "CK", "PUT_OK"): 1.0, ("t", "g", "ACK", "PUT_OK"): 1.0}
+    assert answer.code == 0
+    assert found["rocketmq_pop_revive_in_message_total"] == entered
+    assert not {"rocketmq_pop_revive_out_message_total", "rocketmq_pop_revive_retry_messages_total"} & found.keys()
+    assert found["rocketmq_pop_offset_buffer_size"] == {(): 0.0}
+    counting.running.turn(13_000)
+    found = counting.samples()
+    assert found["rocketmq_pop_revive_in_message_total"] == entered, "the broker's own acks do not count"
+    left = {("t", "g", "CK", queue): 1.0, ("t", "g", "ACK", queue): 1.0}
+    assert found["rocketmq_pop_revive_out_message_total"] == left
+    assert found["rocketmq_pop_revive_retry_messages_total"] == {("t", "g", "PUT_OK"): 2.0}
+    assert found["rocketmq_pop_buffer_scan_time_consume_milliseconds_count"][()] >= 1
+
+
+def test_a_deleted_group_leaves_its_pops(counting: Broker) -> None:
+    pops = counting.counts.pops
+    for topic, group in (("t", "g"), ("t", "h"), ("u", "g"), ("v", "i")):
+        pops.enter(PopEntries(topic, group, 3, "CK"))
+        pops.retry(topic, group)
+    pops.leave({})
+    counting.services.stats.remove_group("g")
+    name = "rocketmq_pop_revive_out_message_total"
+    found = counting.samples()
+    assert set(found[name]) == {("t", "h", "CK", "3"), ("v", "i", "CK", "3")}
+    counting.services.stats.remove_topic("t")
+    found = counting.samples()
+    assert set(found[name]) == {("v", "i", "CK", "3")}
+    assert set(found["rocketmq_pop_revive_in_message_total"]) == {("v", "i", "CK", "PUT_OK")}
+    assert set(found["rocketmq_pop_revive_retry_messages_total"]) == {("v", "i", "PUT_OK")}
+
+
+def test_requests_that_create_topics_and_groups_are_counted(counting: Broker) -> None:
+    for topic, is_created in (("new", True), ("in valid", False), ("TBW102", False)):
+        header = CreateTopic(
+            topic=topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
+            topic_filter_type="SINGLE_TAG", topic_sys_flag=0, order=False,
+        )  # fmt: skip
+        answer = counting.client.ask_task(Code.UPDATE_AND_CREATE_TOPIC, header)
+        assert (answer.code == 0) == is_created
+    many = counting.client.ask_task(Code.UPDATE_AND_CREATE_TOPIC_LIST, body=b'{"topicConfigList": []}')
+    assert many.code == 0
+    groups = [b'{"groupName": "new"}', b'{"groupName": "in valid"}']
+    codes = [counting.client.ask(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code for body in groups]
+    assert [code == 0 for code in codes] == [True, False]
+    found = counting.samples()
+    assert found["rocketmq_topic_create_execution_time_milliseconds_count"] == {
+        ("success", "false"): 2.0, ("failure", "false"): 1.0, ("failure", "true"): 1.0,
+    }  # fmt: skip
+    assert found["rocketmq_consumer_group_create_execution_time_milliseconds_count"] == {
+        ("success",): 1.0, ("failure",): 1.0,
+    }  # fmt: skip
+
+
+def test_the_delays_of_timed_messages_are_counted(counting: Broker) -> None:
+    born = counting.running.now // 1000 * 1000
+    for seconds in (30, 90):
+        due = born + seconds * 1000 + 500
+        counting.send("t", properties={"TIMER_DELIVER_MS": str(due)}, born_timestamp=born)
+    counting.running.turn(100)
+    found = counting.samples()
+    name = "rocketmq_delay_message_latency_seconds"
+    assert found[f"{name}_bucket"][*DISK, "t", "60.0"] == 1.0
+    assert found[f"{name}_sum"] == {(*DISK, "t"): 120.0}
+    snapshot = found["rocketmq_timer_message_snapshot"]
+    assert {key[2]: count for key, count in snapshot.items() if count} == {"60": 1.0, "300": 1.0}
+    assert found["rocketmq_timer_dequeue_lag"] == {DISK: 2.0}
 
 
 def test_messages_that_were_popped_and_pulled_are_told_apart(counting: Broker) -> None:
@@ -345,6 +431,7 @@ def test_requests_that_wait_are_counted_by_processor(counting: Broker, monkeypat
     assert counting.samples("rocketmq_processor_watermark")["rocketmq_processor_watermark"] == {
         ("send",): 4.0, ("pull",): 2.0, ("ack",): 3.0, ("query_message",): 4.0, ("client_manager",): 5.0,
         ("heartbeat",): 6.0, ("transaction",): 7.0, ("consumer_manager",): 8.0, ("admin",): 9.0, ("reply",): 10.0,
+        ("async_put",): 0.0, ("lite_pull",): 0.0,
     }  # fmt: skip
 
 
@@ -414,7 +501,7 @@ def test_the_oldest_of_some_messages(
     counting.running.now = 10_000
     timers: Any = SimpleNamespace(
         is_enabled=True, unread=0, first_unread=[("t", 0, number) for number in range(len(times))], behind_ms=0,
-        metrics=SimpleNamespace(entered={}, left={}, waiting=list),
+        metrics=SimpleNamespace(entered={}, left={}, waiting=list, total=0),
     )  # fmt: skip
     monkeypatch.setattr(counting.services, "timers", timers)
     name = "rocketmq_timer_enqueue_latency_milliseconds"

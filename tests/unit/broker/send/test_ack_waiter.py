@@ -11,6 +11,7 @@ import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.send.ack_waiter import ACK_WAIT, AckWaiter, WaitingSends
+from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 
@@ -31,7 +32,10 @@ class Site:
             config=SimpleNamespace(flush_disk_type=flush), flushed=self.flush, flushed_offset=0
         )
         self.waiter = AckWaiter(self.store, self.config, lambda: self.wanted, lambda: self.now)
-        self.sends = WaitingSends(self.store, self.config, lambda: self.now, lambda count: self.acknowledged[count])
+        self.times = PutTimes(0)
+        self.sends = WaitingSends(
+            self.store, self.config, lambda: self.now, lambda count: self.acknowledged[count], self.times
+        )
 
     def flush(self, offset: int) -> asyncio.Future[None] | None:
         if offset <= self.store.flushed_offset:
@@ -253,3 +257,25 @@ def test_a_timer_answers_late_sends() -> None:
         assert site.sends._timer is not None
 
     played(test)
+
+
+def test_how_long_sends_waited_is_counted() -> None:
+    async def main() -> None:
+        site = Site(sync_flush_timeout=5_000)
+        site.keep(10)
+        hold = site.waiter.answer_regardless(Reply(), 10)
+        assert isinstance(hold, Hold)
+        site.sends.keep(hold, Recorder([]))  # a record of the broker's own
+        site.now += 60
+        await site.flush_done(10)
+        site.times.tick(60_000)
+        assert "[50~100ms]:1 [100~200ms]:0 " in (site.times.distribution() or "")
+        assert site.times.longest_ms == 60
+        site.keep(20)
+        site.now += 5_000
+        site.sends._expire()
+        site.times.tick(120_000)
+        assert "[50~100ms]:0 " in (site.times.distribution() or "")
+        assert "[5~10s]:1 " in (site.times.distribution() or "")
+
+    played(main)

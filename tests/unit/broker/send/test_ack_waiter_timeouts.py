@@ -10,6 +10,7 @@ import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.send.ack_waiter import AckWaiter, WaitingSends
+from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.errors import BrokerError, StoreNotWritable
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.store import MessageStore, StoreConfig
@@ -51,7 +52,7 @@ class Bench:
         self._since = asyncio.get_running_loop().time()
         store = cast("MessageStore", self.log)
         self.waiter = AckWaiter(store, self.config, lambda: self.wanted, self.clock)
-        self.sends = WaitingSends(store, self.config, self.clock, self._acknowledged)
+        self.sends = WaitingSends(store, self.config, self.clock, self._acknowledged, PutTimes(0))
         self.heard: list[Command] = []
         self._frames = FrameDecoder()
         self._peer = Peer(("127.0.0.1", 1), ("127.0.0.1", 2), self._hear)

@@ -383,3 +383,19 @@ def test_one_mark_is_written_without_reading() -> None:
     log.mark([(places[2], 8), (places[3], 9)])
     assert fs.operations == 2, "adjacent entries are written together"
     assert [log.read(place).mark for place in places] == [7, 0, 8, 9]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 4096])
+def test_entries_of_a_wheel_are_counted_by_how_far_they_are_ahead(
+    monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(timer_wheel, "_COUNTED_AT_ONCE", at_once)
+    wheel = TimerWheel(MemoryFileSystem(), ROOT / "timerwheel", 10, 1_000)
+    for time, number in ((27_000, 1), (29_000, 2), (30_000, 4), (32_000, 8), (33_000, 16), (34_000, 32)):
+        wheel.put(time, Slot(0, 0, number))
+    wheel.put(31_000, Slot(-1, -1, 64))
+    steps = list(wheel.counts(28_500, [2, 3, 6]))
+    assert steps[-1] == [2, 4, 24], "27 is over, 31 has no entry, 34 is too far ahead"
+    assert len(steps) == {1: 6, 3: 3, 4096: 3}[at_once]
+    wheel.put(23_000, Slot(0, 0, 128))
+    assert list(wheel.counts(33_000, [1])) == [[0]], "a slot that has another time counts nothing"
