@@ -298,6 +298,12 @@ class QueueRebuilding(StoreError):
         return cls(f"queue {queue_id} of topic {topic} is being rebuilt from the commit log: try again later")
 
 
+class IndexRebuilding(StoreError):
+    """Messages cannot be found by their keys yet, because the index is being rebuilt from the commit log."""
+
+    retryable = True
+
+
 class ReplicaRefused(StoreError):
     """A slave refused replicated data, because it does not continue the slave's commit log or is not valid log data."""
 

@@ -10,7 +10,7 @@ import pytest
 
 from rocketmq_py.broker import Broker
 from rocketmq_py.broker.rebuilder import Rebuilder
-from rocketmq_py.store import rebuild
+from rocketmq_py.store.log import log_parts
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row
 from tests.interop.side import group
 from tests.server.test_rebuild import COUNT, broker_without_a_queue
@@ -29,7 +29,7 @@ class Gate:
             await self._opened.wait()
             await load(rebuilder, part)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(rebuild, "PART_BYTES", 5_000)
+        monkeypatch.setattr(log_parts, "PART_BYTES", 5_000)
         monkeypatch.setattr(Rebuilder, "_load", wait_and_load)
 
     def open(self) -> None:

@@ -9,6 +9,7 @@ from rocketmq_py.broker.rebuilder import Rebuilder
 from rocketmq_py.cli.root import main
 from rocketmq_py.store import rebuild
 from rocketmq_py.store.fs.residency import Loadable
+from rocketmq_py.store.log import log_parts
 
 PART_BYTES, PARTS = 5_000, 3
 
@@ -22,7 +23,7 @@ def hold() -> None:
             await asyncio.Event().wait()
         await load(self, parts)  # type: ignore[arg-type]
 
-    rebuild.PART_BYTES = PART_BYTES
+    log_parts.PART_BYTES = PART_BYTES
     rebuild._COMMIT_EVERY = 1
     Rebuilder._load = load_or_wait  # type: ignore[method-assign, assignment]
 

@@ -17,6 +17,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import rebuild
+from rocketmq_py.store.log import log_parts
 from rocketmq_py.wire.command import Command
 from tests.server.consuming import Seen
 from tests.server.test_broker import ask, make, name_server, until
@@ -63,7 +64,7 @@ async def broker_without_a_queue(root: Path) -> AsyncIterator[tuple[Broker, str]
 async def test_a_consumer_gets_all_messages_of_a_queue_that_is_rebuilt_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rebuild, "PART_BYTES", 5_000)
+    monkeypatch.setattr(log_parts, "PART_BYTES", 5_000)
     monkeypatch.setattr(rebuild, "_AT_ONCE", 1_000)
     gate, load = asyncio.Semaphore(3), Rebuilder._load
 

@@ -5,18 +5,16 @@ Damaged records that the check finds, or a read, are taken from another broker o
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from rocketmq_py.broker.ha.replicas import Replicas
+from rocketmq_py.broker.log_pass import LogPass
 from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import MessageStore
-from rocketmq_py.store.fs.residency import Loadable
 from rocketmq_py.store.read.record_check import Suspect
 from rocketmq_py.store.read.scrub import Counts, Gap, Scrub
-from rocketmq_py.tasks import Background
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +27,7 @@ _RETRY_MS = 60 * 1000
 _MOST_LEFT = 100
 
 
-class Scrubber:
+class Scrubber(LogPass):
     """Reads the log part by part in a thread, and checks the parts in slices on the event loop.
 
     :param clock: returns the time in milliseconds.
@@ -37,20 +35,16 @@ class Scrubber:
     """
 
     def __init__(self, store: MessageStore, slices: SlicedWork, clock: Callable[[], int], replicas: Replicas) -> None:
-        self._store = store
-        self._slices = slices
+        super().__init__(store, slices, "rocketmq-scrub", "the store cannot be checked")
         self._clock = clock
         self._replicas = replicas
         self._scrub: Scrub | None = None
         """Made by the first tick: the store is not open before."""
-        self._thread = store.workers.executor("rocketmq-scrub")
-        self._work = Background()
         self._ticked_at = clock()
         self._pass_began = 0
         self._is_in_pass = False
         self._allowed = 0.0
         """Bytes that may be read now; negative after a part that was longer."""
-        self._is_failing = False
         self._left: deque[Suspect] = deque(maxlen=_MOST_LEFT)
         """Where reads have met damage that could not be healed."""
         self._retry_at = 0
@@ -74,28 +68,20 @@ class Scrubber:
         if is_due and not self._is_in_pass:
             self._is_in_pass, self._pass_began = True, now
         if is_due or scrub.has_suspects or (self._left and now >= self._retry_at):
-            self._work.start(self._run(scrub, goes_on=is_due))
+            self._start(self._run(scrub, goes_on=is_due))
 
     async def _run(self, scrub: Scrub, *, goes_on: bool) -> None:
         """Heal what reads have met; check parts until the bytes that may be read are used up, or the pass has ended.
 
         :param goes_on: whether parts are checked.
         """
-        try:
-            await self._look_at_suspects(scrub)
-            while goes_on and self._allowed > 0 and self._store.config.scrub_bytes_per_second > 0:
-                if not await self._check_part(scrub):
-                    self._is_in_pass = False
-                    _log.info("the whole store is checked: %s", self.counts)
-                    return
-                self._allowed -= scrub.part_bytes
-            self._is_failing = False
-        except FileNotFoundError:
-            pass  # the file has expired meanwhile: the next part begins behind it
-        except OSError as e:
-            if not self._is_failing:  # log once, not every second
-                _log.error("the store cannot be checked, trying again: %s", e)
-            self._is_failing = True
+        await self._look_at_suspects(scrub)
+        while goes_on and self._allowed > 0 and self._store.config.scrub_bytes_per_second > 0:
+            if not await self._check_part(scrub):
+                self._is_in_pass = False
+                _log.info("the whole store is checked: %s", self.counts)
+                return
+            self._allowed -= scrub.part_bytes
 
     async def _look_at_suspects(self, scrub: Scrub) -> None:
         """Heal what reads have met since the last call, and what could not be healed before if that is due."""
@@ -163,15 +149,7 @@ class Scrubber:
                 ", ".join(sources),
             )
 
-    async def _load(self, parts: Sequence[Loadable]) -> None:
-        if parts:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._store.load, parts)
-
-    async def stop(self) -> None:
-        """End the check that runs, if any."""
-        await self._work.stop()
-
     def close(self) -> None:
         """Stop the thread, and close the connections to replicas."""
         self._replicas.close()
-        self._thread.shutdown(wait=True)
+        super().close()

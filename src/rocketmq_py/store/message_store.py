@@ -22,6 +22,7 @@ from rocketmq_py.store.fs.layout import StoreLayout
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.fs.residency import Loadable, Residency
 from rocketmq_py.store.index.index import MessageIndex
+from rocketmq_py.store.index.index_rebuild import rebuild_of
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.commit_log import CommitLog, check_place
 from rocketmq_py.store.log.scan import Found, LogScan
@@ -187,15 +188,16 @@ class MessageStore:
         )
         ahead = self.read_ahead("clean-read")
         self._cleaner = Cleaner(fs, layout, log, self._queues, self._index, self._flusher, self._checkpoint, ahead)
+        indexing = rebuild_of(self._index, self._checkpoint, self._flusher, self.workers)
+        dispatch = partial(RecordDispatch, config, self._queues, indexing.whole if indexing else self._index)
         self.rebuild = Rebuild(
-            log, self._queues, partial(RecordDispatch, config, self._queues, self._index), recovery.unfinished,
-            self._readable_end, is_slave=self._is_slave,
-        )  # fmt: skip
+            log, self._queues, dispatch, recovery.unfinished, self._readable_end, indexing, is_slave=self._is_slave
+        )
         """Rebuilds the consume queues whose rebuild the start has put off."""
         self.rebuild.on_finished = self._rebuilt
         if self._is_slave:
-            dispatch = RecordDispatch(config, self._queues, self._index, self._commit_replica)
-            self._replica = Replica(log, self._writer, dispatch, self.commit_pending)
+            received = RecordDispatch(config, self._queues, self._index, self._commit_replica)
+            self._replica = Replica(log, self._writer, received, self.commit_pending)
             self._allow()
         self._is_open = True
         if failure := unwritten or recovery.failure:
@@ -237,6 +239,7 @@ class MessageStore:
         failure = None
         self._confirm_everything()
         try:
+            self.rebuild.close()
             self._queues.finish_removals()
             self._schedule.everything(self._readable())
         except OSError as e:
@@ -621,10 +624,7 @@ class MessageStore:
         search = TagSearch(self._reader, queues, tags_code(tag.encode()), limit, begin, end)
 
         def run(residency: Residency | None) -> QueryResult:
-            offsets = search.run(residency)
-            if residency is not None:
-                self._reader.check_messages(offsets, residency)
-            records = [record for record in map(self._reader.message_at, offsets) if record is not None]
+            records = search.query(residency)
             return QueryResult(b"".join(records), len(records), self._index.end_timestamp, self._index.end_physical)
 
         return run

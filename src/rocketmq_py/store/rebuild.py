@@ -13,6 +13,7 @@ from itertools import islice
 
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.residency import Part
+from rocketmq_py.store.index.index_rebuild import IndexRebuild
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.log_parts import LogParts
 from rocketmq_py.store.log.scan import Found
@@ -22,8 +23,6 @@ from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 
 _log = logging.getLogger(__name__)
 
-PART_BYTES = 2 * 1024 * 1024
-"""Bytes of the log in a part."""
 _AT_ONCE = 128 * 1024
 """The last part has at most so many bytes, all just written, and is read in one step: some 5 ms."""
 _MOST_AT_ONCE = 50
@@ -39,17 +38,20 @@ class Rebuild(LogParts):
 
     :param dispatch: makes what adds the entries; its argument commits them.
     :param readable_end: commits pending appends, and returns the offset of the log before which messages are readable.
+    :param index: gets the keys of all records; None if there is nothing to do for it. ``dispatch`` adds keys to it.
     :param is_slave: whether a master sends again what the log has lost at its end.
     """
 
     def __init__(
         self, log: CommitLog, queues: QueueTable, dispatch: Callable[[Callable[[], None]], RecordDispatch],
-        unfinished: Sequence[UnfinishedQueue], readable_end: Callable[[], int], *, is_slave: bool,
+        unfinished: Sequence[UnfinishedQueue], readable_end: Callable[[], int], index: IndexRebuild | None = None, *,
+        is_slave: bool,
     ) -> None:  # fmt: skip
-        super().__init__(log, readable_end, PART_BYTES, check_crc=False)
+        super().__init__(log, readable_end, check_crc=False)
         self._queues = queues
         self._unfinished = {(queue.topic, queue.queue_id): queue for queue in unfinished}
         self._is_slave = is_slave
+        self._index = index
         self._dispatch = dispatch(self.commit)
         self.on_finished: Callable[[UnfinishedQueue], None] = lambda _: None
         """Called with each queue whose place the rebuilt one has taken."""
@@ -71,9 +73,14 @@ class Rebuild(LogParts):
         return len(self._unfinished)
 
     @property
+    def is_needed(self) -> bool:
+        """True if the rebuild has not ended."""
+        return bool(self._unfinished) or (self._index is not None and not self._index.is_over)
+
+    @property
     def bytes_left(self) -> int:
         """Number of bytes of the log that are still to be read."""
-        return max(0, self._log.end - max(self.position, self._log.min_offset)) if self._unfinished else 0
+        return max(0, self._log.end - max(self.position, self._log.min_offset)) if self.is_needed else 0
 
     def begin(self) -> Part | None:
         """Return the bytes of the log to load for the next part; None at the end of the log."""
@@ -87,7 +94,7 @@ class Rebuild(LogParts):
     def end_part(self) -> bool:
         """Write the entries of a part that was read. At the end of the log, some queues are finished.
 
-        Return False if the log cannot be written, so that nothing can be finished for now.
+        Return False if nothing can be finished for now: the log cannot be written, or the index is being saved.
 
         :raises OSError: the disk is full or fails; :meth:`begin` and :meth:`end_part` may be called again.
         """
@@ -118,7 +125,18 @@ class Rebuild(LogParts):
             queue.restart()
         return True
 
+    def close(self) -> None:
+        """Remove the files of an index whose rebuild has not ended.
+
+        :raises OSError: the disk fails.
+        """
+        if self._index is not None:
+            self._index.close()
+
     def _take(self, found: Found) -> None:
+        if self._index is not None and self._index.takes_keys:
+            self._dispatch.index(found)
+            self._commit_keys(self._index)
         queue = self._current(found.topic, found.queue_id)
         if queue is not None and dispatch_fields.has_entry(found.sys_flag):
             if not found.queue_offset and not queue.whole.is_empty:
@@ -133,8 +151,9 @@ class Rebuild(LogParts):
         if self.position - self._reported >= _REPORT_EVERY:
             self._reported = self.position
             _log.info(
-                "rebuilding %d consume queues: the commit log is scanned up to %d of %d",
-                len(self._unfinished), self.position, self._log.end,
+                "rebuilding %d consume queues%s: the commit log is scanned up to %d of %d",
+                len(self._unfinished), " and the index" if self._index is not None else "", self.position,
+                self._log.end,
             )  # fmt: skip
 
     def _damage(self, begin: int, end: int, reason: str) -> None:
@@ -150,6 +169,12 @@ class Rebuild(LogParts):
             self._queues.commit_pending(wanted)
         except OSError as e:
             self._failure = e
+
+    def _commit_keys(self, index: IndexRebuild) -> None:
+        try:
+            index.whole.commit_pending()
+        except OSError as e:
+            self._failure = e  # the keys keep waiting
 
     def _write(self) -> None:
         self.commit()
@@ -176,7 +201,7 @@ class Rebuild(LogParts):
             queue.restart()
 
     def _finish_some(self) -> bool:
-        """Let rebuilt queues take the places of unfinished ones; return False if they have to wait for a write.
+        """Let rebuilt queues take the places of unfinished ones, then the index; return False if they have to wait.
 
         :raises OSError: the disk is full or fails.
         """
@@ -191,4 +216,6 @@ class Rebuild(LogParts):
             self.on_finished(queue)
         if some and not self._unfinished:
             _log.warning("the consume queues are rebuilt, with %d records of the commit log", self._count)
-        return True
+        if self._unfinished or self._index is None or self._index.is_over:
+            return True
+        return self._index.finish(self.position)

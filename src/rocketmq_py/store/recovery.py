@@ -10,12 +10,14 @@ the rest is truncated. The rules are those of CommitLog.recoverNormally and reco
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
 
 from rocketmq_py.errors import StoreCorrupt
 from rocketmq_py.protocol.names import is_system_topic
+from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.checkpoint import Checkpoint
@@ -34,7 +36,7 @@ _log = logging.getLogger(__name__)
 _REPORT_EVERY = 1 << 30
 """Bytes of the log after which the progress of a long pass over it is logged."""
 _MOST_NAMED = 10
-"""Maximum number of queues in an error message."""
+"""Maximum number of queues in an error message, and of those with a line of their own in the log."""
 _EVERYTHING = 1 << 63
 """An offset behind the end of any log."""
 _COMMIT_EVERY = 4096
@@ -93,13 +95,17 @@ class Recovery:
                 self._ends_lost = self._ends_file.is_known
             else:  # its times may be damaged all the same, and queues may be lost as well
                 self._ends_before = before
-        untrusted = self._index.load(trusted_until=None if clean else self._checkpoint.index_msg_timestamp)
+        indexed = self._checkpoint.index_msg_timestamp
+        untrusted = self._index.load(trusted_until=None if clean else indexed, was_saved=indexed > 0)
         begin = (
             self._begin_clean(torn_anywhere=torn_anywhere)
             if clean
             else self._begin_after_crash(trust_end=not untrusted)
         )
-        if self._is_index_missing():
+        if self._is_index_missing() and self._is_long(begin):
+            _log.warning("the index is missing: it is rebuilt from the commit log while the store is open")
+            self._index.put_off()
+        elif self._is_index_missing():
             _log.warning("the index is missing: it is rebuilt from the whole commit log")
             begin = self._begin_anew()
         elif begin < self._checkpoint.end:
@@ -111,8 +117,8 @@ class Recovery:
         if not self._log.starts:
             self._without_log()
             return 0
-        if not self._put_off(begin):
-            self._rebuild_damaged(begin)
+        self._put_off(begin)
+        self._rebuild_damaged(begin)
         scan = self._dispatch_all(begin, torn_anywhere=torn_anywhere)
         self._queues.damaged.clear()
         ends = {} if not clean else {key: queue.next_offset for key, queue in self._queues.by_key.items()}
@@ -178,6 +184,8 @@ class Recovery:
         end = self._load_queues()
         if self._ends_lost and self._queues.by_key:
             end = self._compare_queues(_EVERYTHING)
+        if self._ends is not None:
+            self._expect_all(self._ends.log_end)
         if self._ends is not None and self._can_put_off(self._ends.log_end):
             end = max(end, self._ends.log_end)  # else what is behind the messages of intact queues is scanned now
         self._queue_end = end
@@ -214,6 +222,7 @@ class Recovery:
         if begin < self._log.min_offset or not trust_end or not self._is_boundary(begin):
             begin = self._confirmed_file()
         self._load_queues(begin)
+        self._expect_all(begin)
         if begin > self._log.min_offset and not self._queues.by_key:
             _log.warning("the consume queues are missing: they are rebuilt from the whole commit log")
             begin = self._begin_anew()
@@ -283,53 +292,65 @@ class Recovery:
 
     # -- rebuilding queues and index
 
-    def _can_put_off(self, begin: int) -> bool:
-        """Return whether the rebuild of the damaged queues is long and can go on while the store is open.
+    def _is_long(self, begin: int) -> bool:
+        """True if a rebuild from the log before ``begin`` is to go on while the store is open."""
+        return begin - self._log.min_offset > self._config.rebuild_bytes_before_start
 
-        It cannot if the end of a queue is not known, so that offsets could be assigned twice, nor for the queues that
-        the broker itself reads, nor for batch consume queues, which are few.
+    def _can_put_off(self, begin: int) -> bool:
+        """Return whether rebuilds of damaged queues are long and can go on while the store is open.
+
+        They cannot if the ends of the queues are not known, so that offsets could be assigned twice. The start waits
+        for the queues that the broker itself reads.
 
         :param begin: where the scan begins: later messages are dispatched to all queues.
         """
         damaged, ends = self._queues.damaged, self._ends
-        if not damaged or ends is None or self._ends_lost or ends.log_end < begin:
+        if not damaged or ends is None or self._ends_lost or ends.log_end < begin or not self._is_long(begin):
             return False
-        if begin - self._log.min_offset <= self._config.rebuild_bytes_before_start:
-            return False
-        known = ends.by_key()
-        return all(key in known and not known[key].batched and not is_system_topic(key[0]) for key in damaged)
+        known, queues = ends.by_key(), self._queues.by_key
+        return all(key in known and known[key].batched == queues[key].is_batched for key in damaged)
 
-    def _put_off(self, begin: int) -> bool:
-        """Put off the rebuild of the damaged queues if possible; return False if the start has to wait for it.
+    def _put_off(self, begin: int) -> None:
+        """Put off the rebuild of the damaged queues if possible; the start has to wait for that of the others.
 
         :param begin: where the scan begins.
         """
         if self._ends is None or not self._can_put_off(begin):
-            return False
+            return
         damaged, known = self._queues.damaged, self._ends.by_key()
+        later = {key: reason for key, reason in damaged.items() if not is_system_topic(key[0])}
+        if not later:
+            return
         try:
+            # The others are marked as well, because a crash could leave queues that look whole.
             self._ends_file.mark_unfinished(damaged.keys())
             self._checkpoint.is_rebuilding = True
             self._checkpoint.save()
         except OSError:
             self._checkpoint.is_rebuilding = False
-            return False  # a crash could leave queues that look whole
-        for key, reason in damaged.items():
-            _log.warning("consume queue %s-%d is rebuilt from the commit log while the store is open: %s", *key, reason)
+            return
+        _warn_of(later, " while the store is open")
+        for key in later:
             self.unfinished.append(self._queues.put_off(key, known[key]))
-        return True
+            del damaged[key]
+
+    def _expect_all(self, begin: int) -> None:
+        """If all queues are missing, put off their rebuild if possible; ``begin`` is as of :meth:`_can_put_off`."""
+        if self._queues.by_key or not self._log.starts or self._ends is None:
+            return
+        if self._ends.log_end >= begin and self._is_long(begin):
+            self._queues.add_missing(self._ends.by_key())
 
     def _rebuild_damaged(self, end: int) -> None:
         """Rebuild the damaged queues from the log before ``end``; later records are dispatched to all queues."""
         damaged = self._queues.damaged
         if not damaged:
             return
-        for (topic, queue_id), reason in damaged.items():
-            _log.warning("consume queue %s-%d is rebuilt from the commit log: %s", topic, queue_id, reason)
+        _warn_of(damaged)
         dispatch = self._dispatch = RecordDispatch(self._config, self._queues, self._index, self._commit_pending)
         count = 0
         for found in self._records_before(end, "rebuilding consume queues"):
-            if (found.topic, found.queue_id) not in damaged:
+            if (found.topic, found.queue_id) not in damaged or not dispatch_fields.has_entry(found.sys_flag):
                 continue
             dispatch.rebuild(found)
             count += 1
@@ -452,6 +473,14 @@ class Recovery:
         self._log.truncate(scan.end, erase=erase)
         if self._queue_end > scan.end:
             self._queues.truncate(scan.end)
+
+
+def _warn_of(damaged: Mapping[tuple[str, int], str], when: str = "") -> None:
+    """Log which queues are rebuilt, and why; many of them are only counted."""
+    for (topic, queue_id), reason in islice(damaged.items(), _MOST_NAMED):
+        _log.warning("consume queue %s-%d is rebuilt from the commit log%s: %s", topic, queue_id, when, reason)
+    if len(damaged) > _MOST_NAMED:
+        _log.warning("%d more consume queues are rebuilt from the commit log%s", len(damaged) - _MOST_NAMED, when)
 
 
 def time_text(milliseconds: int) -> str:

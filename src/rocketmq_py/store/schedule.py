@@ -122,7 +122,8 @@ class FlushSchedule:
         """Request a sync of log, queues and index, then of the checkpoint; queues are written up to ``readable``."""
         end, timestamp = readable
         self._request_log(timestamp)
-        index, indexed_until = self._index.take_dirty(), self._index.end_timestamp
+        index = self._index.take_dirty()
+        indexed_until = None if self._index.is_unfinished else self._index.end_timestamp
         paths, ends = self._queues.take_dirty(), self._ends.snapshot(*self._queues.ends(self._log.min_offset, end))
 
         def sync_and_save() -> None:
@@ -132,7 +133,8 @@ class FlushSchedule:
             self._checkpoint.logics_msg_timestamp = timestamp or self._checkpoint.logics_msg_timestamp
             for file, header in index:
                 file.save(header)
-            self._checkpoint.index_msg_timestamp = indexed_until
+            if indexed_until is not None:
+                self._checkpoint.index_msg_timestamp = indexed_until
             self._checkpoint.end = end
             self._checkpoint.is_rebuilding = any(queue.is_unfinished for queue in ends[1].queues)
             self._save_checkpoint()

@@ -13,7 +13,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.offset import QueryConsumerOffset, QueueHeader, SearchOffset
 from rocketmq_py.protocol.headers.pop import Notification, PeekMessage
-from rocketmq_py.store import rebuild
+from rocketmq_py.protocol.headers.pull import QueryMessage
 from rocketmq_py.store.log import log_parts
 from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.record import decode_records
@@ -50,7 +50,7 @@ class Bench:
         asyncio.run(self._run(parts))
 
     async def _run(self, parts: int) -> None:
-        while self.rebuilder.queues_left and parts > 0:
+        while self.running.services.store.rebuild.is_needed and parts > 0:
             self.running.now += 1_000
             self.rebuilder.tick()
             while self.rebuilder._work.runs and parts > 0:
@@ -92,7 +92,7 @@ def rebuilding(tmp_path: Path, **settings: object) -> Iterator[Bench]:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr(rebuild, "PART_BYTES", 1_000)
+    monkeypatch.setattr(log_parts, "PART_BYTES", 1_000)
     monkeypatch.setattr(log_parts, "_READ_BEYOND", 1_000)
     with rebuilding(tmp_path) as found:
         yield found
@@ -258,7 +258,7 @@ def test_a_disk_that_fails_is_logged_once_and_the_rebuild_goes_on_later(
     bench.fs.failing = {failing}
     for _ in range(3):
         asyncio.run(tick())
-    assert caplog.text.count("the rebuild of consume queues cannot go on, trying again") == 1
+    assert caplog.text.count("the rebuild of consume queues and index cannot go on, trying again") == 1
     assert bench.rebuilder.queues_left == 1
     bench.fs.failing = set()
     asyncio.run(tick())
@@ -308,3 +308,26 @@ def test_groups_that_consume_get_all_messages_of_the_queue(bench: Bench) -> None
     held = pull(offset=7, sys_flag=SUSPEND | 1, commit_offset=7, suspend_timeout_millis=60_000)
     assert bench.client.call(Code.PULL_MESSAGE, held) is None
     assert table.table["t@g"] == {0: 7}
+
+
+def test_messages_are_not_found_by_key_until_the_index_is_rebuilt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_parts, "PART_BYTES", 1_000)
+    fs, workers = ColdFileSystem(), HandWorkers("rebuild")
+    with broker(tmp_path, fs=fs, store=SETTINGS) as running:
+        fill(running)
+        client = running.connect()
+        answer = client.ask(Code.SEND_MESSAGE_V2, send("t", properties={"KEYS": "a"}), b"with a key")
+        assert answer.code == 0
+    fs.remove_tree(tmp_path / "index")
+    query = QueryMessage(topic="t", key="a", max_num=32, begin_timestamp=0, end_timestamp=1 << 62)
+    with broker(tmp_path, fs=fs, store=SETTINGS, workers=workers) as running:
+        bench = Bench(running, workers, fs)
+        assert bench.pull(0) == BODIES[:32]
+        refused = bench.client.ask(Code.QUERY_MESSAGE, query)
+        assert refused.code == ResponseCode.SYSTEM_BUSY
+        assert refused.remark == "the index is being rebuilt from the commit log: try again later"
+        bench.run()
+        found = bench.client.ask(Code.QUERY_MESSAGE, query)
+        assert [message.body for message in decode_records(found.body)] == [b"with a key"]

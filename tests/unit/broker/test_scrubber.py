@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.store.log import log_parts
 from rocketmq_py.store.log.pieces import Piece
-from rocketmq_py.store.read import scrub
 from rocketmq_py.store.read.scrub import Gap, Scrub
 from rocketmq_py.wire import fastjson
 from tests.unit.broker.harness import InProcess, broker
@@ -52,7 +52,7 @@ def fs() -> ColdFileSystem:
 
 @pytest.fixture
 def bench(tmp_path: Path, fs: ColdFileSystem, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(scrub, "PART_BYTES", PART)
+    monkeypatch.setattr(log_parts, "PART_BYTES", PART)
     workers = HandWorkers("scrub")
     with broker(tmp_path, fs=fs, workers=workers, store={"scrub_bytes_per_second": 4 * PART}) as running:
         for number in range(40):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.store import rebuild
+from rocketmq_py.store.log import log_parts
 from tests.unit.store.helpers import Stores
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -22,3 +24,11 @@ def disk_stores(tmp_path):
     opened = Stores(tmp_path / "store", None)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of a few records; the end of the log is near where no record is left."""
+    monkeypatch.setattr(log_parts, "PART_BYTES", 1000)
+    monkeypatch.setattr(rebuild, "_AT_ONCE", 0)
+    monkeypatch.setattr(rebuild, "_COMMIT_EVERY", 2)

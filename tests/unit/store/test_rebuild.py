@@ -19,14 +19,6 @@ NOW_OPEN = msgspec.structs.replace(SMALL, rebuild_bytes_before_start=0)
 """Settings with which each rebuild that can be put off is put off."""
 
 
-@pytest.fixture
-def small_parts(monkeypatch):
-    """Parts of a few records; the end of the log is near where no record is left."""
-    monkeypatch.setattr(rebuild, "PART_BYTES", 1000)
-    monkeypatch.setattr(rebuild, "_AT_ONCE", 0)
-    monkeypatch.setattr(rebuild, "_COMMIT_EVERY", 2)
-
-
 def queue_file(stores, number=0, topic="T"):
     return stores.root / "consumequeue" / topic / "0" / f"{number * 400:020d}"
 
@@ -222,7 +214,7 @@ def test_a_short_log_is_read_before_the_store_is_open(stores):
 
 
 @pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "RMQ_SYS_TRANS_HALF_TOPIC"])
-def test_queues_that_the_broker_reads_are_rebuilt_before(stores, topic):
+def test_only_queues_that_the_broker_reads_are_rebuilt_before(stores, topic):
     store = stores.open(NOW_OPEN)
     fill(store, 50)
     fill(store, 50, topic=topic)
@@ -230,18 +222,76 @@ def test_queues_that_the_broker_reads_are_rebuilt_before(stores, topic):
     stores.fs.remove(queue_file(stores, 1))
     stores.fs.remove(queue_file(stores, 1, topic))
     store = stores.open(NOW_OPEN)
-    assert store.rebuild.queues_left == 0
-    assert numbers(read_queue(store)) == numbers(read_queue(store, topic)) == list(range(50))
+    assert store.rebuild.queues_left == 1
+    assert store.rebuild.has("T", 0)
+    assert numbers(read_queue(store, topic)) == list(range(50))
+    finish(store)
+    assert numbers(read_queue(store)) == list(range(50))
 
 
-def test_batch_consume_queues_are_rebuilt_before(stores):
-    store = stores.open(NOW_OPEN, is_batched=lambda topic: topic == "T")
+def test_a_crash_does_not_leave_a_half_rebuilt_queue_of_the_broker(stores, monkeypatch):
+    """Also the queues for which the start waits are marked until their entries are on disk."""
+    topic = "SCHEDULE_TOPIC_XXXX"
+    store = stores.open(NOW_OPEN)
     fill(store, 50)
+    fill(store, 50, topic=topic)
     store.close()
-    stores.fs.remove(stores.root / "batchconsumequeue" / "T" / "0" / f"{0:020d}")
-    store = stores.open(NOW_OPEN, is_batched=lambda topic: topic == "T")
-    assert store.rebuild.queues_left == 0
-    assert store.queue_range("T", 0) == (0, 50)
+    stores.fs.remove(queue_file(stores, 1))
+    stores.fs.remove(queue_file(stores, 1, topic))
+
+    def fail(dispatch, found):
+        raise OSError("killed")
+
+    monkeypatch.setattr("rocketmq_py.store.queue.dispatch.RecordDispatch.rebuild", fail)
+    with pytest.raises(StoreCorrupt, match="killed"):
+        stores.open(NOW_OPEN)
+    monkeypatch.undo()
+    stores.fs = stores.fs.after_kill()
+    store = stores.open(NOW_OPEN)
+    assert numbers(read_queue(store, topic)) == list(range(50))
+    finish(store)
+    assert numbers(read_queue(store)) == list(range(50))
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_all_queues_are_rebuilt_while_the_store_is_open(stores, small_parts, caplog, crashed):
+    store = stores.open(NOW_OPEN)
+    fill(store, 40)
+    for number in range(12):
+        fill(store, 1, topic="U", queue_id=number)
+    if crashed:
+        flush(store)
+        stores.crash()
+    else:
+        store.close()
+    for path in [path for path in stores.fs.nodes if "consumequeue" in path.parts]:
+        stores.fs.remove(path)
+    caplog.clear()
+    store = stores.open(NOW_OPEN)
+    said = [one.getMessage() for one in caplog.records if "while the store is open" in one.getMessage()]
+    assert len(said) == 11
+    assert said[0].endswith("T-0 is rebuilt from the commit log while the store is open: its files are missing")
+    assert said[10] == "3 more consume queues are rebuilt from the commit log while the store is open"
+    assert store.rebuild.queues_left == 13
+    assert fill(store, 1, start=40)[0].queue_offset == 40
+    assert fill(store, 1, topic="U", queue_id=3)[0].queue_offset == 1
+    finish(store)
+    assert numbers(read_queue(store)) == list(range(41))
+    assert [store.queue_range("U", number) for number in (2, 3)] == [(0, 1), (0, 2)]
+
+
+def test_all_queues_are_rebuilt_before_if_that_is_short_or_their_ends_are_lost(stores):
+    for config, lost in ((SMALL, "checkpoint"), (NOW_OPEN, "queueends")):
+        store = stores.open(config)
+        start = store.queue_range("T", 0)[1]
+        fill(store, 40, start=start)
+        store.close()
+        for path in [path for path in stores.fs.nodes if "consumequeue" in path.parts or path.name == lost]:
+            stores.fs.remove(path)
+        store = stores.open(config)
+        assert store.rebuild.queues_left == 0
+        assert numbers(read_queue(store)) == list(range(start + 40))
+        store.close()
 
 
 def test_a_queue_whose_end_is_not_known_is_rebuilt_before(stores):
@@ -622,14 +672,15 @@ def test_messages_that_cannot_be_written_to_the_log_at_first_are_not_lost(stores
     assert numbers(read_queue(store)) == list(range(51))
 
 
-def test_records_without_an_entry_do_not_begin_a_queue_anew(stores, small_parts):
-    store = stores.open(NOW_OPEN)
+@pytest.mark.parametrize("config", [NOW_OPEN, SMALL])
+def test_records_without_an_entry_do_not_begin_a_queue_anew(stores, small_parts, config):
+    store = stores.open(config)
     fill(store, 30)
     fill(store, 1, sys_flag=0xC)
     fill(store, 20, start=30)
     store.close()
     stores.fs.remove(queue_file(stores, 1))
-    store = stores.open(NOW_OPEN)
+    store = stores.open(config)
     finish(store)
     assert numbers(read_queue(store)) == list(range(50))
 

@@ -59,7 +59,8 @@ class World:
             SimpleNamespace(sync=lambda paths: self.say(f"sync {paths[0]}")),
             self.log, table,
             SimpleNamespace(
-                take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, build=lambda: not self.keys_wait
+                take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, is_unfinished=False,
+                build=lambda: not self.keys_wait,
             ),
             self.checkpoint,
             SimpleNamespace(

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import logging
 
-from rocketmq_py.errors import BadHeader, BrokerError, MessageIllegal, QueueRebuilding, StoreNotWritable
+from rocketmq_py.errors import (
+    BadHeader,
+    BrokerError,
+    IndexRebuilding,
+    MessageIllegal,
+    QueueRebuilding,
+    StoreNotWritable,
+)
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.server.reply import Reply
 
@@ -45,7 +52,7 @@ def failure(error: Exception, what: str, address: str) -> Reply:
         return Reply(ResponseCode.MESSAGE_ILLEGAL, str(error))
     if isinstance(error, StoreNotWritable):
         return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
-    if isinstance(error, QueueRebuilding):
+    if isinstance(error, QueueRebuilding | IndexRebuilding):
         return Reply(ResponseCode.SYSTEM_BUSY, str(error))
     if isinstance(error, BadHeader):
         return Reply(ResponseCode.SYSTEM_ERROR, str(error))

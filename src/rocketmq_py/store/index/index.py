@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.accelerator import Accelerator
+from rocketmq_py.errors import IndexRebuilding
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
@@ -49,6 +50,8 @@ class MessageIndex:
         self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, clock: Callable[[], int],
         accelerator: Accelerator | None = None,
     ) -> None:  # fmt: skip
+        self.anew = partial(MessageIndex, fs, layout, config, clock, accelerator)
+        """Returns another index in the same folder, without files."""
         self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
         self._encode = encode_entries if accelerator is None else accelerator.index_entries
         self._fs = fs
@@ -58,6 +61,12 @@ class MessageIndex:
         self.is_enabled = config.message_index_enable
         self._slot_pages: SlotPages | None = None
         """Loads slots; None until recovery is done, which waits for the disk."""
+        self.is_unfinished = False
+        """True while the index is rebuilt: it keeps no keys, and cannot be searched."""
+        self._keeps_keys = True
+        """False in the first part of a rebuild, which finds the keys of new messages in the log."""
+        self._dropped_to = -1
+        """Physical offset of the newest message whose keys were not kept."""
         self.had_files = False
         """True if :meth:`load` found an index file, even one that it does not trust."""
         self._files: list[IndexFile] = []
@@ -72,9 +81,11 @@ class MessageIndex:
 
     # -- files
 
-    def load(self, *, trusted_until: int | None) -> list[Path]:
+    def load(self, *, trusted_until: int | None, was_saved: bool = False) -> list[Path]:
         """Open the files; return those that may be damaged and must be removed.
 
+        :param was_saved: whether the checkpoint says that there was an index. Its oldest file has no entries only if it
+            is damaged, or a rebuild has not ended: then all files are removed.
         :param trusted_until: store timestamp of the checkpoint after a crash: files with newer entries are not trusted
             (Java's rule); in the others, entries added after their last sync are removed. None trusts all files.
         """
@@ -91,7 +102,11 @@ class MessageIndex:
                 untrusted.append(path)
                 continue
             self._files.append(file)
-        if trusted_until is not None:
+        if was_saved and self._files and self._files[0].is_empty:
+            _log.warning("the oldest file of the index has no entries: a rebuild has not ended, or it is damaged")
+            self.remove_files()
+            self.had_files = False
+        elif trusted_until is not None:
             # Full files other than the newest were complete when they were last saved.
             torn = [file for file in self._files if file.room or file is self._files[-1]]
             for file in torn:
@@ -176,6 +191,8 @@ class MessageIndex:
         if not self.is_enabled:
             self.waiting.clear()
         ready, done = self._ready(), 0
+        if self.is_unfinished:
+            return self._drop(ready)
         try:
             while done < min(ready, most):
                 file = self._current()
@@ -188,6 +205,15 @@ class MessageIndex:
         finally:
             del self.waiting[: done * _ITEMS]
         return done == ready
+
+    def _drop(self, ready: int) -> bool:
+        """Drop so many waiting keys, which a rebuild finds in the log; return False if it has passed them already."""
+        if self._keeps_keys:
+            return False
+        if ready:
+            self._dropped_to = self.waiting[(ready - 1) * _ITEMS + _PHYSICAL]
+        del self.waiting[: ready * _ITEMS]
+        return True
 
     def _ready(self) -> int:
         """Number of waiting keys of messages before :attr:`confirmed`."""
@@ -204,7 +230,10 @@ class MessageIndex:
         :param begin: earliest store time; ``begin`` and ``end`` are inclusive, in milliseconds since the epoch.
         :param residency: None to wait for the disk.
         :raises NotInMemory: only with ``residency``: keys wait for slots, which must be loaded.
+        :raises IndexRebuilding: the index is being rebuilt.
         """
+        if self.is_unfinished:
+            raise IndexRebuilding("the index is being rebuilt from the commit log: try again later")
         if self.waiting:
             if residency is not None and not self.build() and self._files:
                 self._files[-1].needs_slots(residency)
@@ -222,6 +251,42 @@ class MessageIndex:
     def end_physical(self) -> int:
         """Physical offset of the newest entry, 0 for none."""
         return self._files[-1].end_physical if self._files else 0
+
+    # -- rebuilding
+
+    def put_off(self) -> None:
+        """Keep no keys for now: a rebuild adds those of all messages."""
+        self.is_unfinished, self._keeps_keys = True, False
+
+    def can_resume(self, position: int) -> bool:
+        """True if the keys of all messages from offset ``position`` of the log on are waiting or yet to come."""
+        return self._dropped_to < position
+
+    def resume(self, position: int) -> None:
+        """From now on, keep the keys of messages from offset ``position`` of the log on."""
+        self._keeps_keys = True
+        del self.waiting[: bisect_left(self.waiting[_PHYSICAL::_ITEMS], position) * _ITEMS]
+
+    def adopt(self, whole: MessageIndex) -> None:
+        """Take over the files of another index: the rebuild has ended."""
+        self._files, whole._files = whole._files, []
+        self.is_unfinished = False
+
+    def with_headers(self) -> list[tuple[IndexFile, bytes]]:
+        """Return all files, oldest first, each with its encoded header that counts all entries."""
+        return [(file, file.header()) for file in self._files]
+
+    def remove_files(self) -> None:
+        """Close and remove all files.
+
+        :raises OSError: the disk fails.
+        """
+        files, self._files = self._files, []
+        self._unsaved = []
+        for file in files:
+            file.close()
+        for file in reversed(files):  # the oldest one last: it tells that the others are incomplete
+            self._fs.remove(file.path)
 
     # -- saving and removing
 

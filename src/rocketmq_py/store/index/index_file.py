@@ -100,6 +100,11 @@ class IndexFile:
         return self._file.path
 
     @property
+    def is_empty(self) -> bool:
+        """True if there are no entries: none was added, or none that the header counts when it is opened."""
+        return self.count == 1
+
+    @property
     def room(self) -> int:
         """Number of entries that still fit."""
         return max(0, self._capacity - self.count)

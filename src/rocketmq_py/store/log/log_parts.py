@@ -14,6 +14,8 @@ from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found, LogScan, first_record
 from rocketmq_py.wire.record import MAGIC_BLANK, MIN_SIZE
 
+PART_BYTES = 2 * 1024 * 1024
+"""Bytes of the log in a part, or more where a record is longer."""
 _READ_BEYOND = 1024 * 1024
 """A search for the next whole record reads as far behind a part."""
 _RECORDS_A_STEP = 32
@@ -23,16 +25,15 @@ class LogParts(ABC):
     """Reads the records from :attr:`position` on; subclasses say what is done with them.
 
     :param whole_end: returns the offset after the last complete record that is read.
-    :param part_bytes: bytes of the log in a part; a part has more where a record is longer.
     :param check_crc: whether a record whose body has another checksum counts as damaged.
     """
 
-    def __init__(self, log: CommitLog, whole_end: Callable[[], int], part_bytes: int, *, check_crc: bool) -> None:
+    def __init__(self, log: CommitLog, whole_end: Callable[[], int], *, check_crc: bool) -> None:
         self._log = log
         self._whole_end = whole_end
         self._check_crc = check_crc
         self._begin = self._end = 0
-        self._part_bytes = self._usual_bytes = part_bytes
+        self._part_bytes = self._usual_bytes = PART_BYTES
         self._damaged_from: int | None = None
         self._reason = ""
         self.position = 0

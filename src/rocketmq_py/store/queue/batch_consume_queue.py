@@ -104,9 +104,13 @@ class BatchConsumeQueue(ConsumeQueue):
     # -- writing
 
     def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
+        self.note_count(physical, count)
+        super().add(physical, size, tags_code, count)
+
+    def note_count(self, physical: int, count: int) -> None:
+        """Note the number of messages of a record whose entry is to be published."""
         if count != 1:
             self._counts[physical] = count
-        super().add(physical, size, tags_code, count)
 
     def commit_pending(self) -> None:
         flat, self.pending = self.pending, []
@@ -125,12 +129,12 @@ class BatchConsumeQueue(ConsumeQueue):
         self._units.spill()
 
     def begin_at(self, offset: int) -> None:
+        self._units.min_offset = self._units.max_offset = self._units.tail_start = 0
         self.min_offset = self.max_offset = self.next_offset = offset
 
     def skip_to(self, offset: int) -> None:
         if self.is_empty:
             self.remove_files()
-            self._units.min_offset = self._units.max_offset = self._units.tail_start = 0
             self.begin_at(offset)
             return
         _log.error("%s: messages %d to %d are missing in the commit log", self, self.max_offset, offset - 1)

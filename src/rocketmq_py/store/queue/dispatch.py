@@ -67,21 +67,27 @@ class RecordDispatch:
         queue = self._queues.by_key.get((found.topic, found.queue_id)) or self._create(found)
         if queue is not None and dispatch_fields.has_entry(found.sys_flag):
             self._enqueue(queue, found, properties)
-        if found.sys_flag & _ROLLBACK != _ROLLBACK and (
-            found.physical_offset > self._indexed_to or not self._indexed_to
-        ):
-            key_hash = queue.key_hash if queue is not None else string_hash(f"{found.topic}#")
-            self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
+        if found.physical_offset > self._indexed_to or not self._indexed_to:
+            self._add_keys(found, properties, queue)
         self.last_timestamp = max(self.last_timestamp, found.store_timestamp)
 
+    def index(self, found: Found) -> None:
+        """Add only the keys of a record."""
+        queue = self._queues.by_key.get((found.topic, found.queue_id))
+        self._add_keys(found, dispatch_fields.parse(found.properties), queue)
+
+    def _add_keys(self, found: Found, properties: dict[bytes, bytes], queue: ConsumeQueue | None) -> None:
+        if found.sys_flag & _ROLLBACK != _ROLLBACK:
+            key_hash = queue.key_hash if queue is not None else string_hash(f"{found.topic}#")
+            self._index.add_properties(key_hash, properties, found.physical_offset, found.store_timestamp)
+
     def rebuild(self, found: Found, queue: ConsumeQueue | None = None) -> None:
-        """Add the entry of a record whose queue is rebuilt; the index has its keys already.
+        """Add the entry of a record, which must have one, to a queue that is rebuilt; the keys are not added.
 
         :param queue: gets the entry; None: the queue of the table.
         """
-        if dispatch_fields.has_entry(found.sys_flag):
-            queue = queue or self._queues.by_key[found.topic, found.queue_id]
-            self._enqueue(queue, found, dispatch_fields.parse(found.properties))
+        queue = queue or self._queues.by_key[found.topic, found.queue_id]
+        self._enqueue(queue, found, dispatch_fields.parse(found.properties))
 
     def _is_plausible(self, queue: ConsumeQueue, found: Found) -> bool:
         """Return False, and log an error, for a queue offset that would fill the disk with blank entries.

@@ -170,7 +170,7 @@ class QueueEndsFile:
 def _end_of(queue: ConsumeQueue) -> QueueEnd:
     if queue.is_unfinished:
         first, end = queue.min_offset, queue.max_offset
-        return QueueEnd(queue.topic, queue.queue_id, False, first, end, end, {}, is_unfinished=True)
+        return QueueEnd(queue.topic, queue.queue_id, queue.is_batched, first, end, end, {}, is_unfinished=True)
     plain = queue.entry_queue
     return QueueEnd(
         queue.topic, queue.queue_id, queue.is_batched, plain.first_entry, plain.tail_start, queue.max_offset,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from functools import partial
 from pathlib import Path
 
 from rocketmq_py.core.paths import component_fault, quoted_name
@@ -20,7 +19,7 @@ from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
 from rocketmq_py.store.queue.new_files import NewFiles
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
-from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
+from rocketmq_py.store.queue.unfinished_queue import UnfinishedBatchQueue, UnfinishedQueue
 from rocketmq_py.store.settings import StoreConfig, delay_levels
 
 _log = logging.getLogger(__name__)
@@ -147,7 +146,7 @@ class QueueTable:
             newest = max(newest, queue.last_physical_end())
             queue.loaded()
         if self.by_key:
-            self._add_missing(expected)
+            self.add_missing(expected)
         missing = before.keys() - self.by_key.keys()
         self.is_short = self.is_short or any(is_topic(topic) for topic, _ in missing)
         return newest
@@ -209,7 +208,7 @@ class QueueTable:
         code = dispatch_fields.stored_tags_code(found.topic, properties, found.store_timestamp, self._delays)
         return found.physical_offset, found.size, code
 
-    def _add_missing(self, expected: Mapping[tuple[str, int], QueueEnd]) -> None:
+    def add_missing(self, expected: Mapping[tuple[str, int], QueueEnd]) -> None:
         """Add expected queues that are not on disk, empty, and list them in :attr:`damaged` to be rebuilt."""
         for key, end in expected.items():
             if key not in self.by_key and component_fault(end.topic) is None:
@@ -228,8 +227,11 @@ class QueueTable:
 
     def put_off(self, key: tuple[str, int], end: QueueEnd) -> UnfinishedQueue:
         """Replace a damaged queue by one that continues at the end that it had, and gets its entries later."""
-        make = partial(self._make, *key, batched=False)
-        unfinished = UnfinishedQueue(make, end.first, end.next_offset)
+        whole = self._make(*key, batched=end.batched)
+        if isinstance(whole, BatchConsumeQueue):
+            unfinished: UnfinishedQueue = UnfinishedBatchQueue(whole, end.next_offset)
+        else:
+            unfinished = UnfinishedQueue(whole, end.first, end.next_offset)
         self._add(unfinished)
         return unfinished
 

@@ -6,11 +6,12 @@ the log (``store.rebuild``) finds those of old and of new messages in the same w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, NoReturn
 
 from rocketmq_py.errors import QueueRebuilding
 from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue, Entry
 
 
@@ -24,13 +25,13 @@ class UnfinishedQueue(ConsumeQueue):
 
     __slots__ = ("whole",)
 
-    def __init__(self, make: Callable[[], ConsumeQueue], first: int, next_offset: int) -> None:
+    def __init__(self, whole: ConsumeQueue, first: int, next_offset: int) -> None:
         """Make a queue that continues at ``next_offset``.
 
-        :param make: returns an empty queue of this topic and queue id.
+        :param whole: an empty queue of this topic and queue id.
         :param first: an offset at or before that of the first message that the log still has.
         """
-        self.whole = whole = make()
+        self.whole = whole
         super().__init__(whole.topic, whole.queue_id, whole._root, whole._files)  # noqa: SLF001 - of its own class
         self.min_offset = min(first, next_offset)
         self.max_offset = self.next_offset = next_offset
@@ -92,3 +93,21 @@ class UnfinishedQueue(ConsumeQueue):
 
     def remove_files(self) -> None:
         self.whole.remove_files()
+
+
+class UnfinishedBatchQueue(UnfinishedQueue):
+    """The same for a batch consume queue."""
+
+    is_batched: ClassVar = True
+
+    __slots__ = ("_whole_units",)
+
+    def __init__(self, whole: BatchConsumeQueue, next_offset: int) -> None:
+        """Make a queue that continues at ``next_offset``; that of its first message is not known."""
+        super().__init__(whole, 0, next_offset)
+        self._whole_units = whole
+
+    def add(self, physical: int, size: int, tags_code: int, count: int = 1) -> None:
+        # An entry that still waits for its flush when the rebuild ends is published by the whole queue.
+        self._whole_units.note_count(physical, count)
+        super().add(physical, size, tags_code, count)

@@ -31,8 +31,6 @@ from rocketmq_py.store.read.unit_check import wrong_units
 
 _log = logging.getLogger(__name__)
 
-PART_BYTES = 2 * 1024 * 1024
-"""Bytes of the log in a part, or more where a record is longer."""
 _RECORDS_A_STEP = 32
 _MOST_KNOWN = 10_000
 _MOST_STRAYS = 64
@@ -87,7 +85,7 @@ class Scrub(LogParts):
         queues_of: Callable[[str], Sequence[ConsumeQueue]], repair: EntryRepair, flusher: Flusher,
         known: dict[int, None] | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(log, whole_end, PART_BYTES, check_crc=True)
+        super().__init__(log, whole_end, check_crc=True)
         self._flusher = flusher
         self._find_queue = find_queue
         self._queues_of = queues_of

@@ -50,6 +50,13 @@ class TagSearch:
             found += [physical for physical, _ in zip(matching, range(self._limit), strict=False)]
         return sorted(heapq.nlargest(self._limit, found))
 
+    def query(self, residency: Residency | None) -> list[bytes]:
+        """As :meth:`run`, but return the records."""
+        offsets = self.run(residency)
+        if residency is not None:
+            self._reader.check_messages(offsets, residency)
+        return [record for record in map(self._reader.message_at, offsets) if record is not None]
+
     def _spans(self, residency: Residency | None) -> list[tuple[ConsumeQueue, int, int]]:
         """Return queues with the range of offsets to scan in each.
 

@@ -16,7 +16,7 @@ from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
-from rocketmq_py.store.queue.batch_consume_queue import MAX_UNIT_MESSAGES, BatchConsumeQueue
+from rocketmq_py.store.queue.batch_consume_queue import MAX_UNIT_MESSAGES
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.store.settings import StoreConfig
@@ -396,7 +396,7 @@ class Writer:
         :raises MessageIllegal: it is too large, or its topic has no batch consume queues.
         """
         queue = self._queues.get_or_create(record.topic, record.queue_id)
-        if not isinstance(queue, BatchConsumeQueue) or not 0 < count <= MAX_UNIT_MESSAGES:
+        if not queue.is_batched or not 0 < count <= MAX_UNIT_MESSAGES:
             raise MessageIllegal(
                 f"a batch of {count} messages cannot be one record of {queue}: this needs a topic with batch consume "
                 f"queues, and 1 to {MAX_UNIT_MESSAGES} messages"

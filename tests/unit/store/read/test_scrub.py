@@ -21,7 +21,7 @@ from tests.unit.store.helpers import Stores, fill, record
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of the log end in the middle of records, and some records are longer than a part."""
-    monkeypatch.setattr(module, "PART_BYTES", 700)
+    monkeypatch.setattr(log_parts, "PART_BYTES", 700)
     monkeypatch.setattr(log_parts, "_READ_BEYOND", 400)
 
 
@@ -92,7 +92,7 @@ def test_a_store_that_is_whole_is_checked_to_its_end_and_again(
 
 
 def test_a_part_is_checked_in_short_steps(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART_BYTES", 4_000)
+    monkeypatch.setattr(log_parts, "PART_BYTES", 4_000)
     monkeypatch.setattr(module, "_RECORDS_A_STEP", 4)
     monkeypatch.setattr(log_parts, "_RECORDS_A_STEP", 4)
     store = stores.open()
@@ -267,7 +267,7 @@ def test_a_wrong_entry_beside_a_record_is_no_damage_of_its_head(stores: Stores) 
 
 
 def test_only_some_records_of_a_part_are_searched(stores: Stores, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PART_BYTES", 4_096)
+    monkeypatch.setattr(log_parts, "PART_BYTES", 4_096)
     monkeypatch.setattr(module, "_MOST_STRAYS", 3)
     store = stores.open()
     fill(store, 10)
