@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 register_profiles()
 
 TESTS = Path(__file__).parent
+EARLY = str(TESTS / "spark" / "early")
+"""Has a ``sitecustomize`` for the Python processes of streaming sources."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -56,6 +58,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 raise pytest.UsageError(f"CI=true and interop tests cannot run: {reason}")
             item.add_marker(pytest.mark.skip(reason=reason))
     quarantine.apply(quarantine.load(quarantine.FILE.read_text()), items, datetime.datetime.now(tz=datetime.UTC).date())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Python processes that Spark starts connect to it before they import anything, however long that takes."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if item.get_closest_marker("spark") and EARLY not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [EARLY, *paths]))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -27,7 +27,7 @@ def demo(data: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> str:
-    output, _ = process.communicate(timeout=280)
+    output, _ = process.communicate(timeout=1000)
     return output
 
 
@@ -36,7 +36,7 @@ def sent(data: Path) -> int:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_an_interrupted_run_continues_and_the_numbers_agree(tmp_path: Path) -> None:
     data = tmp_path / "data"
     first = demo(data, "--limit", "3000", "--rate", "8")

@@ -38,8 +38,10 @@ SPARK_DEFAULTS = f"""
 spark.driver.extraJavaOptions {QUICK_JVM}
 spark.sql.shuffle.partitions 2
 spark.ui.enabled false
+spark.python.authenticate.socketTimeout 300s
 """
-"""A page's session lives for seconds: with Spark's own defaults, 200 tasks start for each aggregation."""
+"""A page's session lives for seconds: with Spark's own defaults, 200 tasks start for each aggregation. A busy machine
+starts Python slowly."""
 
 
 def environment(page: Path, spark_settings: Path) -> dict[str, str]:
@@ -54,7 +56,7 @@ def environment(page: Path, spark_settings: Path) -> dict[str, str]:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
 def test_examples_of_the_pages_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
 OTHERS = {
     "Failed to find the data source: rocketmq", "Python worker failed to connect back", "PYTHON_VERSION_MISMATCH",
-    "cannot connect to …: Connection refused",
+    "Timed out while waiting for the Python worker to connect back", "cannot connect to …: Connection refused",
 }  # fmt: skip
 """Messages of Spark and of the operating system."""
 
