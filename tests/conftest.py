@@ -26,6 +26,8 @@ register_profiles()
 TESTS = Path(__file__).parent
 EARLY = str(TESTS / "spark" / "early")
 """Has a ``sitecustomize`` for the Python processes of streaming sources."""
+WITH_SERVERS = frozenset({"damage", "demo", "docs", "interop", "server", "spark"})
+"""Folders whose tests start servers."""
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -97,6 +99,19 @@ def pytest_collection() -> Iterator[None]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     quarantine.summarise(terminalreporter)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patience(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Longer timeouts for the clients of tests with servers, unless their module has the marker ``java_timeouts``."""
+    folder = request.path.relative_to(TESTS).parts[0] if request.path.is_relative_to(TESTS) else ""
+    if folder not in WITH_SERVERS or request.node.get_closest_marker("java_timeouts"):
+        yield
+        return
+    from tests.patience import patient_clients
+
+    with patient_clients():
+        yield
 
 
 @pytest.fixture(scope="session")

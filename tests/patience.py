@@ -1,4 +1,4 @@
-"""Clients of the modules that ask for the fixture ``patience`` wait for as long as a busy machine may take.
+"""Clients of tests with servers wait for as long as a busy machine may take.
 
 Their defaults are Java's, 3 and 5 s. On a machine that stands still for so long a producer sends again what is stored
 already, and tools give up: nothing a test of something else is about, or expects when it counts messages.

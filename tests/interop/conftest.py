@@ -11,14 +11,6 @@ from tests.interop.javapeer import QUICK_CONF, JavaPeer, JavaServer
 from tests.interop.mqadmin_run import Answers, Run
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Side
-from tests.patience import patient_clients
-
-
-@pytest.fixture(scope="module")
-def patience() -> Iterator[None]:
-    """Longer timeouts for the clients of a module: ``pytestmark = pytest.mark.usefixtures("patience")``."""
-    with patient_clients():
-        yield
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,11 @@ from tests.chaoskit.chaos import Chaos
 from tests.chaoskit.scenarios import ALL, PAIRED
 from tests.interop.javapeer import JavaPeer
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # JVMs that start on a busy machine take their time
+pytestmark = [
+    pytest.mark.java_timeouts,
+    pytest.mark.long,
+    pytest.mark.timeout(1800),
+]  # JVMs that start on a busy machine take their time
 
 LOCK_SECONDS = 1.5
 

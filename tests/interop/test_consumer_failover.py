@@ -26,8 +26,6 @@ from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Inbox, Side, eventually, group
 
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
-
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 QUEUES, N = 4, 40
 

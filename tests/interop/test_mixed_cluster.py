@@ -14,8 +14,6 @@ from tests.interop.javapeer import JavaPeer, JavaServer
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox, Seen, eventually, group
 
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
-
 N = 16
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from rocketmq_py import ConsumeFromWhere, Message, MessageExt, Producer, SimpleConsumer
 from rocketmq_py.protocol.bodies.pop import MessageRequestModes
 from rocketmq_py.protocol.codes import RequestCode
@@ -16,8 +14,6 @@ from tests.interop.javapeer import JavaPeer, JavaProcess, Row
 from tests.interop.ours import OurServers
 from tests.interop.side import WAIT_SECONDS, Side, group
 from tests.server.rawpeer import RawPeer
-
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
 
 N = 8
 SHORT_SECONDS = 5

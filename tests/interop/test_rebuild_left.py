@@ -12,8 +12,6 @@ from tests.interop.ours import LOG_FILE_BYTES, OurServers
 from tests.killing import read_everything, send
 from tests.server.test_rebuild_killed import QUEUES, SETTINGS, TOPIC, begin_a_rebuild, held, lose_a_queue
 
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop while messages are counted
-
 SIZES = {
     "mappedFileSizeCommitLog": LOG_FILE_BYTES,
     "mappedFileSizeConsumeQueue": SETTINGS["mappedFileSizeConsumeQueue"],

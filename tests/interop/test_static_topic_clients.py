@@ -29,7 +29,6 @@ from tests.interop.side import WAIT_SECONDS, Inbox, Seen, eventually, group
 from tests.interop.static_pairs import BLOCK, EACH, MOCK, QUEUES, Pair, start_pair
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
-pytestmark = pytest.mark.usefixtures("patience")
 
 
 @pytest.fixture(scope="module", params=["both ours", "both java"])

@@ -8,7 +8,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import pytest
 from click.testing import CliRunner
 
 from rocketmq_py import Admin
@@ -20,8 +19,6 @@ from tests.interop.test_store_repair import COUNT, QUEUES, damage, served
 from tests.interop.test_store_survival import SIZES
 from tests.killing import send
 from tests.replicas import caught_up
-
-pytestmark = pytest.mark.usefixtures("patience")
 
 
 def log(root: Path) -> bytes:

@@ -7,8 +7,6 @@ import json
 import random
 from pathlib import Path
 
-import pytest
-
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store import NewRecord
@@ -18,8 +16,6 @@ from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.test_store_survival import SIZES, java_broker, opened
 from tests.killing import Queue, ask, body, number_of, pull_command, queues, send
-
-pytestmark = pytest.mark.usefixtures("patience")
 
 COUNT = 1200
 QUEUES = queues()[:3]

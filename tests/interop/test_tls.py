@@ -10,8 +10,6 @@ from tests.interop.javapeer import JavaPeer, JavaServer, PeerError, Row
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import eventually
 
-pytestmark = pytest.mark.usefixtures("patience")  # a cold JVM takes seconds for its first connection with TLS
-
 CLIENT = "-Dtls.enable=true -Dtls.test.mode.enable=false -Dtls.client.authServer=true -Dtls.client.trustCertPath={ca}"
 
 

@@ -5,16 +5,8 @@ import itertools
 import pytest
 
 from rocketmq_py.testing import Cluster
-from tests.patience import patient_clients
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def patience():
-    """Longer timeouts for the clients of a module: ``pytestmark = pytest.mark.usefixtures("patience")``."""
-    with patient_clients():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from tests.chaoskit.chaos import Chaos
 from tests.chaoskit.scenarios import ALL
 
 pytestmark = [
+    pytest.mark.java_timeouts,  # what applications have
     pytest.mark.timeout(900),  # what is waited for comes in seconds; on a busy machine it may take minutes
     pytest.mark.skipif("sys.platform == 'win32'", reason="signals of POSIX"),
 ]

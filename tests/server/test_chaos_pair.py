@@ -8,6 +8,7 @@ from tests.chaoskit.chaos import Chaos
 from tests.chaoskit.scenarios import PAIRED
 
 pytestmark = [
+    pytest.mark.java_timeouts,  # what applications have
     pytest.mark.timeout(900),  # as in test_chaos.py
     pytest.mark.skipif("sys.platform == 'win32'", reason="signals of POSIX"),
 ]

@@ -10,8 +10,6 @@ from rocketmq_py.errors import InvalidReceipt
 from rocketmq_py.testing import Cluster
 from tests.server.consuming import FIRST, PATIENCE
 
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
-
 COUNT = 60
 
 

@@ -10,6 +10,7 @@ import pytest
 from rocketmq_py import Admin, LatencyFaultTolerance, Message, Producer, aio
 from rocketmq_py.testing import Cluster, TcpProxy
 
+pytestmark = pytest.mark.java_timeouts  # a client waits for a silent broker when it closes
 SENDS = 12
 SLOW = LatencyFaultTolerance(latency_max=(4.0, 9.0), not_available_duration=(120.0, 120.0))
 """What takes 4 s is slow: more than a busy machine needs for a send."""
@@ -67,7 +68,9 @@ def test_a_recovered_broker_is_used_again(cluster: Cluster, proxy: TcpProxy) -> 
     options = SLOW._replace(not_available_duration=(0.0, 0.5))
     mapped = {cluster.addresses[0]: proxy.address}
     proxy.refuse()
-    with Producer("g", cluster.namesrv, address_map=mapped, send_latency_fault_enable=options) as producer:
+    with Producer(
+        "g", cluster.namesrv, address_map=mapped, send_timeout=60, send_latency_fault_enable=options
+    ) as producer:
         assert {producer.send(Message("t", "x")).queue.broker_name for _ in range(4)} == {"broker-b"}
         proxy.start()
         while producer.send(Message("t", "x"), timeout=60).queue.broker_name != "broker-a":

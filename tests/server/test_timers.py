@@ -19,8 +19,6 @@ from rocketmq_py.testing import Cluster
 from tests.interop.ours import READY, first_line
 from tests.server.consuming import PATIENCE
 
-pytestmark = pytest.mark.usefixtures("patience")  # servers start and stop, or work hard, while messages are counted
-
 TOPIC = "alarms"
 
 
