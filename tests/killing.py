@@ -55,7 +55,7 @@ GROUP = "kill-readers"
 CONNECTIONS = 3
 PRODUCERS = 8
 BATCH = 5
-SECONDS = 60.0
+SECONDS = 240.0
 """Longer than anything here takes; only what fails waits for it."""
 
 Queue = tuple[str, int]
@@ -199,7 +199,7 @@ async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = No
 class Load:
     """Producers and a reader on one broker, until it is gone.
 
-    :param least: after how many acknowledged messages it has begun.
+    :param least: how many messages are acknowledged before it has begun; the reader, too, has one then.
     """
 
     def __init__(self, address: str, sent_messages: SentMessages, chance: random.Random, least: int) -> None:
@@ -208,6 +208,7 @@ class Load:
         self._ledger = sent_messages
         self._chance = chance
         self._callers = [RpcClient() for _ in range(CONNECTIONS)]
+        self._acknowledged = asyncio.Event()
         self.began = asyncio.Event()
 
     async def run(self) -> None:
@@ -238,17 +239,19 @@ class Load:
                     sent_messages.acknowledged[queue][offset] = number
                 self._left -= len(numbers)
                 if self._left <= 0:
-                    self.began.set()
+                    self._acknowledged.set()
 
     async def _consume(self, caller: RpcClient) -> None:
         """Reads on where it stands, and commits what it has."""
         sent_messages, place = self._ledger, {queue: contiguous_end(self._ledger.seen[queue]) for queue in queues()}
-        await self.began.wait()
+        await self._acknowledged.wait()
         with contextlib.suppress(ConnectionLost, ConnectError):
             while True:
                 for queue in queues():
                     found = await read(caller, self._address, queue, place[queue])
                     sent_messages.seen[queue].update(found)
+                    if found:
+                        self.began.set()
                     place[queue] += len(found)
                     header = UpdateConsumerOffset(
                         consumer_group=GROUP, topic=queue[0], queue_id=queue[1], commit_offset=place[queue]
