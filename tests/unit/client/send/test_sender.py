@@ -319,21 +319,36 @@ def test_another_event_loop_is_named_in_the_error() -> None:
 async def test_a_thread_waits_for_room(producer: Producer, network: ScriptedNetwork) -> None:
     """The blocking producer's ``send_async``."""
     await producer.send(message())
-    answers, network.answer = network.answer, lambda *_: None
+    held: list[Command] = []
+    answers, network.answer = network.answer, lambda _, request: held.append(request)  # type: ignore[func-returns-value]
     sender, loop = producer.sender, asyncio.get_running_loop()
-    admitted: list[float] = []
+    admitted: list[int] = []
 
     def send_from_a_thread() -> None:
-        for _ in range(3):
-            delivery = sender.delivery(message(), None, 0.05)
+        for number in range(3):
+            delivery = sender.delivery(message(), None, 60)
             sender.admit_when_possible(delivery, lambda: None)
-            admitted.append(time.monotonic())
+            admitted.append(number)
             loop.call_soon_threadsafe(sender.start, delivery, Future[SendResult]())
 
-    await asyncio.to_thread(send_from_a_thread)
+    async def answer(count: int) -> None:
+        """Answer what is held, once so many requests are."""
+        while len(held) < count:  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.001)
+        while held:
+            answer = stored(held[0])
+            answer.opaque, answer.flag = held.pop(0).opaque, 1
+            network.transports["b:1"].deliver(encode_command(answer))
+
+    sending = asyncio.ensure_future(asyncio.to_thread(send_from_a_thread))
+    while not sender._blocked:  # noqa: ASYNC110 - nothing announces it
+        await asyncio.sleep(0.001)
+    assert admitted == [0, 1], "two fit, the third waits"
+    await answer(2)
+    await sending
+    assert admitted == [0, 1, 2]
+    await answer(1)
     network.answer = answers  # the close unregisters
-    assert admitted[1] - admitted[0] < 0.04  # two fit
-    assert admitted[2] - admitted[0] >= 0.04  # the third waits until the first has timed out
 
 
 @with_producer(cluster(t={"b": 1}), max_pending_sends=1, retries=0)
