@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import grpc
 from opentelemetry.proto.collector.metrics.v1 import metrics_service_pb2 as pb2, metrics_service_pb2_grpc as service
 
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 class Export(NamedTuple):

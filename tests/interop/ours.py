@@ -17,7 +17,7 @@ from tests.interop.javapeer import PATIENT_CONF
 
 READY = re.compile(r"READY namesrv=(\S+)(?: broker=(\S+))?")
 START_SECONDS = 180.0
-STOP_SECONDS = 60.0
+STOP_SECONDS = 240.0
 LOG_FILE_BYTES = 64 << 20
 """Commit log files of this size on both sides, so that a Java broker can open our store and we its."""
 

@@ -70,7 +70,7 @@ def shop(side: Side) -> Iterator[Shop]:
             dead.properties[Property.RETRY_TOPIC] = topic
             producer.send(dead)
             reset_another_group(admin, served.addresses["console"], f"archive-{word}", topic)
-            assert arrived.wait(60)
+            assert arrived.wait(240)
             connected = admin.members(group)
             assert connected is not None
             client = connected.connection_set[0].client_id
@@ -83,7 +83,7 @@ def reset_another_group(admin: Admin, address: str, group: str, topic: str) -> N
     admin.create_group(group)
     for queue in admin.queues(topic):
         admin.set_group_offset(group, queue, 0)
-    with httpx.Client(base_url=address, timeout=60) as program:
+    with httpx.Client(base_url=address, timeout=240) as program:
         page = program.get(f"/groups/{group}/reset", params={"topic": topic, "target": "latest"}).text
         found = {name: re.findall(rf'name="{name}" value="([^"]+)"', page) for name in ("csrf", "move")}
         assert found["move"], page
@@ -191,14 +191,14 @@ def lags(shop: Shop) -> list[int]:
 
 
 def test_programs_get_json_and_changes_need_a_token(shop: Shop) -> None:
-    with httpx.Client(base_url=shop.address, timeout=60) as program:
+    with httpx.Client(base_url=shop.address, timeout=240) as program:
         for name, path in pages(shop).items():
             found = program.get(path, headers={"accept": "application/json"})
             assert (found.status_code, name) == (200, name), found.text
             assert found.json()
         assert program.post(f"/groups/{shop.group}/dead/resend", data={"pick": "broker-a:0:0"}).status_code == 403
     with console(shop.namesrv, "--read-only") as served:
-        page = httpx.get(f"{served.addresses['console']}/groups/{shop.group}/dead", timeout=60).text
+        page = httpx.get(f"{served.addresses['console']}/groups/{shop.group}/dead", timeout=240).text
         assert "Resend" not in page
 
 

@@ -59,7 +59,7 @@ class Pair(NamedTuple):
 
 
 def scrape(port: int) -> Families:
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=240) as answer:
         return {family.name: family for family in text_string_to_metric_families(answer.read().decode())}
 
 

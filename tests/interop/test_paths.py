@@ -70,7 +70,7 @@ def sent_by_us(java: JavaPeer, side: Side) -> Sent:
     with Producer(group="p", namesrv=side.namesrv, send_timeout=30) as producer:
         results = {f"sync-{i} all": producer.send(message("sync", i)) for i in range(EACH)}
         pending = {f"async-{i} all": producer.send_async(message("async", i)) for i in range(EACH)}
-        results |= {key: future.result(30) for key, future in pending.items()}
+        results |= {key: future.result(240) for key, future in pending.items()}
         results |= {f"keyed-{i} all": producer.send_ordered(message("keyed", i), str(i % 3)) for i in range(EACH)}
         for i in range(EACH):
             producer.send_oneway(message("oneway", i))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from rocketmq_py.model import ConsumeFromWhere
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 60.0
+PATIENCE = 240.0
 """Seconds a test waits for what must come; far above what it takes."""
 
 

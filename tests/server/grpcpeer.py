@@ -18,7 +18,7 @@ from rocketmq_py.wire.protobuf import ProtoMessage
 
 M = TypeVar("M", bound=ProtoMessage)
 
-SECONDS = 60.0
+SECONDS = 240.0
 WINDOW = 2**31 - 1
 
 

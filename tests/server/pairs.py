@@ -22,7 +22,7 @@ from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 
 FILE = 64 * 1024
-SECONDS = 60.0
+SECONDS = 240.0
 SMALL = {
     "mapped_file_size_commit_log": FILE, "mapped_file_size_consume_queue": 4000, "max_hash_slot_num": 100,
     "max_index_num": 400, "bind_address": "127.0.0.1", "sync_flush_timeout": 60_000,

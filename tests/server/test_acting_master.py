@@ -153,7 +153,7 @@ async def test_pops_continue_at_the_slave_and_back(tmp_path: Path) -> None:
 async def receive(consumer: SimpleConsumer, count: int) -> list[MessageExt]:
     """So many messages; while the master changes, nobody may be there to be asked."""
     found: list[MessageExt] = []
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(240):
         while len(found) < count:
             with contextlib.suppress(RocketMQError):
                 found += await consumer.receive(count - len(found), 600, timeout=1.0)

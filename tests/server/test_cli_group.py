@@ -72,7 +72,7 @@ def test_a_group_with_a_member_is_shown(cli: Cli, rocketmq: Cluster, group: str,
         consumer.on(topic, tags="*")(lambda _: got.release())
         consumer.start()
         for _ in range(6):
-            assert got.acquire(timeout=60)
+            assert got.acquire(timeout=240)
         found = cli.json("group", "describe", group)
         assert (found["type"], found["model"]) == ("push", "clustering")
         (member,) = found["members"]
@@ -202,10 +202,10 @@ def test_a_running_member_follows_a_reset(cli: Cli, rocketmq: Cluster, group: st
 
         consumer.start()
         for _ in range(6):
-            assert arrived.acquire(timeout=60)
+            assert arrived.acquire(timeout=240)
         cli.ok("group", "reset", group, topic, "--to-offset", 3, "--queue", "broker-a:0", "-y")
         for _ in range(2):
-            assert arrived.acquire(timeout=60)
+            assert arrived.acquire(timeout=240)
     assert sorted(got[6:]) == [3, 4]
 
 

@@ -19,7 +19,7 @@ from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 BROWSER, DRIVER = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(not BROWSER or not DRIVER, reason="needs chromium and chromedriver")
 
-SECONDS = 60
+SECONDS = 240.0
 """Longer than a page takes, also on a busy machine."""
 HOSTILE = "<img src=x onerror=\"document.title='changed'\">"
 

@@ -50,7 +50,7 @@ def test_without_a_name_server_pages_say_so_and_nothing_is_logged_with_a_traceba
     away = f"127.0.0.1:{free_port()}"
     with console(away) as served:
         for path in ("/", "/topics", "/groups", "/search?q=x", "/topics/t", "/groups/g"):
-            answer = httpx.get(served.addresses["console"] + path, headers=JSON, timeout=60)
+            answer = httpx.get(served.addresses["console"] + path, headers=JSON, timeout=240)
             assert (answer.status_code, away in answer.json()["error"]) == (504, True), answer.text
         status, said = served.stop()
     assert status == 0

@@ -175,7 +175,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 def trusting(authority: Authority, address: str) -> httpx.Client:
     context = ssl.create_default_context(cafile=authority.ca)
-    return httpx.Client(base_url=address, verify=context, timeout=60)
+    return httpx.Client(base_url=address, verify=context, timeout=240)
 
 
 def test_a_console_with_login_and_tls_may_listen_everywhere(cluster: Cluster, authority: Authority) -> None:
@@ -221,7 +221,7 @@ def test_a_console_beside_a_guarded_broker_with_tls_has_both(tmp_path, authority
 
 def test_the_secret_is_not_in_what_a_console_prints(guarded: Cluster) -> None:
     with Served("console", "--port", 0, "--namesrv", guarded.namesrv, "--login") as served:
-        with httpx.Client(base_url=served.addresses["console"], timeout=60) as browser:
+        with httpx.Client(base_url=served.addresses["console"], timeout=240) as browser:
             token = re.search(r'name="csrf" value="(\w+)"', browser.get("/login").text)
             assert token is not None
             for secret in ("a-wrong-guess", ROOT.secret_key):

@@ -57,7 +57,7 @@ def is_healthy(test: list[str], port: int) -> bool:
 
 def labels_of(port: int) -> dict[str, set[str]]:
     """Names of labels by series of an exposition."""
-    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+    with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=240) as answer:
         lines = answer.read().decode().splitlines()
     found: dict[str, set[str]] = {}
     for line in lines:
@@ -85,7 +85,7 @@ def test_the_cluster_of_compose_becomes_ready_and_shows_what_the_dashboard_asks_
             assert [is_healthy(test, port) for port in ports[1:]] == [True] * 3
             with Producer("p", f"127.0.0.1:{ports[0]}") as producer:
                 producer.send(Message("t", b"1"))
-            with urlopen(console.split("console=")[1].strip(), timeout=30) as answer:
+            with urlopen(console.split("console=")[1].strip(), timeout=240) as answer:
                 assert answer.status == 200
             shown = labels_of(ports[1]) | labels_of(ports[2]) | labels_of(ports[3])
         assert is_healthy(test, ports[1])

@@ -16,7 +16,7 @@ from rocketmq_py.testing import Cluster
 from rocketmq_py.wire.command import Command, encode_command
 from tests.server.rawpeer import RawPeer
 
-SECONDS = 30.0
+SECONDS = 240.0
 UNKNOWN_CODE = 9_999
 CLIENTS = 20
 

@@ -397,7 +397,7 @@ async def test_a_recreated_topic_starts_at_its_beginning(cluster, topic, group, 
 
             await eventually(log, lambda text: "was deleted" in text)
             with pytest.raises(TopicNotExist):  # and what was held is void
-                await member.poll(PATIENCE / 10)
+                await member.poll(6)
             await admin.create_topic(topic, 1)
         await send(cluster.namesrv, topic, 3, queue)
         assert bodies(await collect(member, 3)) == numbers(3)

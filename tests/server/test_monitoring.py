@@ -62,7 +62,7 @@ class Cluster:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urlopen(url, timeout=30) as answer:
+        with urlopen(url, timeout=240) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as e:
         with e:

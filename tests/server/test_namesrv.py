@@ -185,7 +185,7 @@ class BrokerPort:
         await writer.wait_closed()
 
     async def told(self):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(240):
             return await self._told.get()
 
     async def __aexit__(self, *_):

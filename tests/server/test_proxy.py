@@ -12,7 +12,7 @@ import pytest
 
 from rocketmq_py.testing import TcpProxy
 
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 class Echo:

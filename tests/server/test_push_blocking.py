@@ -10,7 +10,7 @@ from rocketmq_py.testing import Cluster
 from tests.server.cli import eventually
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 30.0
+PATIENCE = 240.0
 _numbers = itertools.count(1)
 
 

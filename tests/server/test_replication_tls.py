@@ -47,7 +47,7 @@ def play(tmp_path):
                     await broker.stop()
                 made.caller.close()
 
-        asyncio.run(asyncio.wait_for(all_of_it(), 100))
+        asyncio.run(asyncio.wait_for(all_of_it(), 500))
 
     return run
 

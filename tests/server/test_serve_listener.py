@@ -97,7 +97,7 @@ def with_site(scenario, **options):
         site = Site(**options)
         await site.server.start()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(240):
                 await scenario(site)
         finally:
             await site.end()

@@ -18,7 +18,7 @@ from rocketmq_py import (
 )
 from rocketmq_py.testing import Cluster
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 _numbers = itertools.count(1)
 
 

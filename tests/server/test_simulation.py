@@ -54,7 +54,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the interpreter: time, ids and sockets of its process are simulated."""
     return subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": "0"}, capture_output=True,
-        text=True, check=False, timeout=170,
+        text=True, check=False, timeout=570,
     )  # fmt: skip
 
 

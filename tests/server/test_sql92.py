@@ -11,7 +11,7 @@ from rocketmq_py import ConfigError, ConsumeFromWhere, ConsumeResult, Message, P
 from rocketmq_py.testing import Cluster
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
-PATIENCE = 30.0
+PATIENCE = 240.0
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from tests.virtual_time import Clock
 
-PATIENCE = 30
+PATIENCE = 120.0
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from tests.unit.client.scripted import ScriptedNetwork, queue_of, route_answer, 
 
 TOPIC, RETRY, MOCK = "static", "%RETRY%g", "__syslo__global__"
 QUEUE = MessageQueue(TOPIC, MOCK, 3)
-PATIENCE = 30.0
+PATIENCE = 120.0
 SOON: dict[str, Any] = {"first_pull_delay": 0.001, "pull_delay_after_error": 0.001}
 """Seconds a consumer waits before pulls."""
 

@@ -26,7 +26,7 @@ from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records, encode_record
 from tests.unit.arrow.scripted import ScriptedPeer, answer, scripted
 
-PATIENCE = 60.0
+PATIENCE = 120.0
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
 

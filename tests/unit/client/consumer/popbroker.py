@@ -15,7 +15,7 @@ from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 
 GROUP, TOPIC, RETRY = "g", "T", "%RETRY%g"
 NS = "ns:1"
-PATIENCE = 30.0
+PATIENCE = 120.0
 POP_TIME = 1_000_000
 
 

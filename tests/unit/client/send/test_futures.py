@@ -11,7 +11,7 @@ from rocketmq_py.errors import ClosedError
 from rocketmq_py.model import MessageQueue, SendResult, SendStatus
 
 RESULT = SendResult(SendStatus.SEND_OK, "id", MessageQueue("T", "b", 0), 7, "offset id")
-PATIENCE = 30
+PATIENCE = 120.0
 
 
 def test_a_thread_waits_until_there_is_a_result() -> None:

@@ -14,7 +14,7 @@ from rocketmq_py.store import SYNC_FLUSH, GetStatus
 from tests.unit.store.helpers import SMALL, fill, numbers, read_queue, record
 
 SYNC = msgspec.structs.replace(SMALL, flush_disk_type=SYNC_FLUSH)
-SECONDS = 10.0
+SECONDS = 120.0
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import ConsumeResult, MessageExt, MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 def messages(*offsets, topic="T"):

@@ -17,7 +17,7 @@ from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.model import MessageExt, MessageQueue, OrderlyResult
 from tests.unit.client.consumer.popbroker import eventually
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 LONG = 1000.0
 """Seconds for what waits for timers, which take no time here."""
 

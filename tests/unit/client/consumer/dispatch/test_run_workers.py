@@ -8,7 +8,7 @@ import pytest
 from rocketmq_py.client.consumer.dispatch.run_workers import RunTasks, RunThreads
 from tests.unit.client.consumer.popbroker import eventually
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 class Jobs:

@@ -11,7 +11,7 @@ from rocketmq_py.core.consumer.process_queue import ProcessQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 from tests.unit.client.consumer.popbroker import eventually
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 QUEUE = MessageQueue("T", "b", 0)
 
 

@@ -26,7 +26,7 @@ from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 GROUP, TOPIC = "g", "T"
 NS, BROKER = "ns:1", "b:1"
 QUEUE = MessageQueue(TOPIC, "b", 0)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.lite_pull.topic_watch import TopicWatch
 from tests.unit.client.scripted import ScriptedNetwork, cluster
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.mark.parametrize("is_async", [False, True])

@@ -22,7 +22,7 @@ from tests.unit.client.scripted import ScriptedNetwork, made_by, route_answer
 GROUP, TOPIC, RETRY = "g", "T", "%RETRY%g"
 NS, BROKER, SLAVE = "ns:1", "b:1", "b:2"
 QUEUE = MessageQueue(TOPIC, "b", 0)
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from rocketmq_py.client.consumer.running_info import health
 from rocketmq_py.model import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
-PATIENCE = 30.0
+PATIENCE = 120.0
 STUCK = 0.2
 """Longer than a busy machine lets a listener wait that has nothing to do."""
 

@@ -10,7 +10,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.client.consumer.one_thread import OneThread, on
 from tests.unit.client.consumer.push.test_consumer import GROUP, QUEUE, RETRY, TOPIC, Broker, pulled, record
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 
 @pytest.fixture
