@@ -253,47 +253,6 @@ def test_a_crash_does_not_leave_a_half_rebuilt_queue_of_the_broker(stores, monke
     assert numbers(read_queue(store)) == list(range(50))
 
 
-@pytest.mark.parametrize("crashed", [False, True])
-def test_all_queues_are_rebuilt_while_the_store_is_open(stores, small_parts, caplog, crashed):
-    store = stores.open(NOW_OPEN)
-    fill(store, 40)
-    for number in range(12):
-        fill(store, 1, topic="U", queue_id=number)
-    if crashed:
-        flush(store)
-        stores.crash()
-    else:
-        store.close()
-    for path in [path for path in stores.fs.nodes if "consumequeue" in path.parts]:
-        stores.fs.remove(path)
-    caplog.clear()
-    store = stores.open(NOW_OPEN)
-    said = [one.getMessage() for one in caplog.records if "while the store is open" in one.getMessage()]
-    assert len(said) == 11
-    assert said[0].endswith("T-0 is rebuilt from the commit log while the store is open: its files are missing")
-    assert said[10] == "3 more consume queues are rebuilt from the commit log while the store is open"
-    assert store.rebuild.queues_left == 13
-    assert fill(store, 1, start=40)[0].queue_offset == 40
-    assert fill(store, 1, topic="U", queue_id=3)[0].queue_offset == 1
-    finish(store)
-    assert numbers(read_queue(store)) == list(range(41))
-    assert [store.queue_range("U", number) for number in (2, 3)] == [(0, 1), (0, 2)]
-
-
-def test_all_queues_are_rebuilt_before_if_that_is_short_or_their_ends_are_lost(stores):
-    for config, lost in ((SMALL, "checkpoint"), (NOW_OPEN, "queueends")):
-        store = stores.open(config)
-        start = store.queue_range("T", 0)[1]
-        fill(store, 40, start=start)
-        store.close()
-        for path in [path for path in stores.fs.nodes if "consumequeue" in path.parts or path.name == lost]:
-            stores.fs.remove(path)
-        store = stores.open(config)
-        assert store.rebuild.queues_left == 0
-        assert numbers(read_queue(store)) == list(range(start + 40))
-        store.close()
-
-
 def test_a_queue_whose_end_is_not_known_is_rebuilt_before(stores):
     store = stores.open(NOW_OPEN)
     fill(store, 50)
