@@ -22,6 +22,12 @@ from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command
 
 
+def test_the_settings_of_the_store_are_those_given_or_the_usual_ones() -> None:
+    given = StoreConfig(file_reserved_time=7)
+    assert Broker(BrokerConfig(), given).store_config is given
+    assert Broker(BrokerConfig()).store_config == StoreConfig()
+
+
 class Part:
     """A part of the broker that notes its calls under its name; ``failures`` of calls are raised."""
 
@@ -91,7 +97,7 @@ class Site:
                  "clean_mappings", "persist_pops", "persist_filters")  # fmt: skip
         return Part(
             self, "services", take_back=AsyncPart(self, "services").take_back, slow_turns="slow turns",
-            store=SimpleNamespace(commit_pending="commit"), role=SimpleNamespace(is_slave=self.is_slave),
+            commit_read="commit", role=SimpleNamespace(is_slave=self.is_slave),
             replication=_mixed(self, "replication", "start", "stop", "hand_over", tick="replication.tick"),
             registration=AsyncPart(self, "registration"), slave_sync=_mixed(self, "slave_sync", "stop"),
             membership=_mixed(self, "membership", "stop"), mapping_clean_up=AsyncPart(self, "mapping_clean_up"),

@@ -92,6 +92,11 @@ def half(client: Client, topic: str) -> tuple[str, int, int]:
     return store(client, topic, properties={"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "K"}, **HALF)
 
 
+def test_nothing_is_authorized_without_access_control(running: InProcess) -> None:
+    control = AuthDispatcher(AccessSettings.of({}), lambda: None, lambda _: None, "DefaultCluster")
+    assert authorization(control, running.services.record_permissions) is None
+
+
 @pytest.mark.parametrize("named", ["own", None])
 def test_only_messages_of_the_user_s_topic_are_viewed(client: Client, named: str | None) -> None:
     _, own, _ = store(client, "own")

@@ -196,6 +196,16 @@ def test_the_average_size_is_that_of_all_messages(running: InProcess, count: int
     assert float(table(running)["putMessageAverageSize"]) == running.services.store.max_physical_offset / count
 
 
+def test_the_size_of_messages_is_that_of_those_since_the_start(tmp_path: Path) -> None:
+    with broker(tmp_path) as running:
+        assert running.connect().ask(SEND_V2, send(), bytes(100)).code == 0
+    with broker(tmp_path) as running:
+        before = running.services.store.max_physical_offset
+        assert table(running)["putMessageSizeTotal"] == "0"
+        assert running.connect().ask(SEND_V2, send(), bytes(500)).code == 0
+        assert int(table(running)["putMessageSizeTotal"]) == running.services.store.max_physical_offset - before > 500
+
+
 EXPORTED_NUMBERS = (
     "msgPutTotalTodayNow", "sendThreadPoolQueueHeadWaitTimeMills", "queryThreadPoolQueueHeadWaitTimeMills",
     "msgGetTotalTodayNow", "queryThreadPoolQueueSize", "bootTimestamp", "msgPutTotalYesterdayMorning",

@@ -74,9 +74,14 @@ def test_a_client_leaves_with_its_stream_and_returns_with_a_heartbeat(running: I
 
 def test_a_new_stream_replaces_the_old_one(running: InProcess, calls: Calls) -> None:
     old = calls.consume("t", "g")
-    calls.consume("t", "g")
+    [replaced] = running.services.clients.consumers.groups["g"].members
+    new = calls.consume("t", "g")
+    assert members(running) == ["client"]
+    assert replaced not in running.services.clients.consumers.groups["g"].members
     old.call.cancelled()
     assert members(running) == ["client"]
+    new.call.cancelled()
+    assert members(running) == []
 
 
 def test_a_client_ends(running: InProcess, calls: Calls) -> None:

@@ -195,6 +195,18 @@ def test_the_timer_checkpoint_is_copied_between_the_intervals(following: Followi
     assert following.link.asked.count(Code.GET_TIMER_METRICS) == 2
 
 
+def test_the_timer_checkpoint_is_asked_for_every_three_seconds(following: Following) -> None:
+    following.say()
+
+    async def scenario() -> None:
+        await following.copied()
+        assert following.link.asked.count(Code.GET_TIMER_CHECK_POINT) == 1
+        await asyncio.sleep(8.5)
+
+    following.run(scenario)
+    assert following.link.asked.count(Code.GET_TIMER_CHECK_POINT) == 3
+
+
 def test_nothing_is_asked_of_nobody_or_of_itself(following: Following) -> None:
     async def scenario() -> None:
         await asyncio.sleep(30)

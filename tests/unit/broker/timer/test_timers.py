@@ -78,6 +78,16 @@ def test_timed_messages_are_delivered_when_due(running: InProcess) -> None:
     assert delivered(running) == ["a", "b", "c", "d"]
 
 
+def test_the_first_message_without_an_entry_is_known_until_all_have_one(running: InProcess) -> None:
+    timers = running.services.timers
+    assert (timers.unread, timers.first_unread) == (0, [])
+    for number in range(2):
+        timed(running, f"{number}", 5_000)
+        assert (timers.unread, timers.first_unread) == (1, [("rmq_sys_wheel_timer", 0, number)])
+        running.turn(50)
+        assert (timers.unread, timers.first_unread) == (0, [])
+
+
 @pytest.mark.parametrize(
     ("properties", "after"),
     [

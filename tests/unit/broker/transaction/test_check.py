@@ -271,6 +271,19 @@ def test_a_long_round_takes_several_ticks(tmp_path: Path) -> None:
         assert questions(producer) == []
 
 
+def test_a_round_lasts_a_minute_and_the_next_one_continues(tmp_path: Path) -> None:
+    with broker(tmp_path, transaction_check_interval=30_000) as running:
+        producer = producer_of(running)
+        for number in range(450):
+            Transaction(running, producer, UNIQ_KEY=f"U{number}")
+        asked = []
+        for milliseconds in (ROUND, 60_000, 1, 29_999, 1):
+            running.turn(milliseconds)
+            asked.append([question.ext["msgId"] for question in questions(producer)])
+        assert list(map(len, asked)) == [200, 200, 0, 0, 200]
+        assert asked[4][:51] == [*(f"U{number}" for number in range(400, 450)), "U0"]
+
+
 def test_a_round_ends_when_the_store_refuses_writes(running: InProcess, producer: Client, monkeypatch: Any) -> None:
     Transaction(running, producer)
     with monkeypatch.context() as patched:
