@@ -11,9 +11,9 @@ from rocketmq_py.errors import ClosedError
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.registry import Registry
 from rocketmq_py.server import Server
-from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.server.monitoring.exposition import Exposition, chunks
-from rocketmq_py.server.monitoring.settings import extra_labels, places
+from rocketmq_py.server.monitoring.monitor import ServerMonitor
+from rocketmq_py.server.monitoring.settings import extra_labels
 from rocketmq_py.server.sliced_work import SlicedWork
 
 SLICE_SECONDS = 0.005
@@ -30,7 +30,7 @@ SLOW_TURNS = Family("rocketmq_py_namesrv_slow_turns_total", COUNTER, "Turns of t
 START_TIME = Family("rocketmq_py_namesrv_start_time_seconds", GAUGE, "When it started, in seconds since the epoch.")
 
 
-class NamesrvMonitor:
+class NamesrvMonitor(ServerMonitor):
     """Serves health and metrics of a name server, if its configuration asks for them.
 
     :param clock: returns the time in milliseconds since the epoch.
@@ -40,49 +40,19 @@ class NamesrvMonitor:
         self._registry, self._server, self._clock = registry, server, clock
         self._started_ms = 0
         self._latency: RpcLatency | None = None
-        host = config.metrics_prom_exporter_host or config.bind_address
-        metrics, health = places(
-            config.metrics_exporter_type, host, config.metrics_prom_exporter_port, config.health_port,
-            config.health_host or host,
-        )  # fmt: skip
-        self._counts = metrics is not None
+        super().__init__(config, config.metrics_exporter_type, config.bind_address)
         base = labels({"node_type": "nameserver", **extra_labels(config.metrics_label)})
         self._exposition = Exposition(base, MOST_SERIES)
-        self._endpoint = None
-        if metrics is not None or health is not None:
-            self._endpoint = MonitoringEndpoint(metrics, health, dict, self._collect)
-
-    @property
-    def ports(self) -> dict[str, int]:
-        """The ports that are listened on, by ``metrics`` and ``health``."""
-        return self._endpoint.ports if self._endpoint is not None else {}
 
     async def start(self) -> None:
         """Serve health, and count for the metrics from now on.
 
         :raises ConfigError: a port cannot be listened on.
         """
-        if self._endpoint is None:
-            return
         self._started_ms = self._clock()
-        if self._counts:
+        if self._serves_metrics:
             self._latency = self._server.dispatcher.latency = RpcLatency()
-        await self._endpoint.start()
-
-    def started(self) -> None:
-        """Report that the name server serves requests."""
-        if self._endpoint is not None:
-            self._endpoint.started()
-
-    def draining(self) -> None:
-        """Report that the name server is about to stop."""
-        if self._endpoint is not None:
-            self._endpoint.draining()
-
-    async def stop(self) -> None:
-        """Stop serving. Does nothing if stopped already."""
-        if self._endpoint is not None:
-            await self._endpoint.stop()
+        await super().start()
 
     async def _collect(self, wanted: frozenset[str]) -> list[bytes]:
         if self._latency is None:

@@ -123,6 +123,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     :param metric_grpc_exporter_interval_in_mills: the interval of ``OTLP_GRPC``, in milliseconds.
     :param metrics_export_batch_max_data_points: maximum number of data points of one request to the collector.
     :param metrics_prom_exporter_host: the address to serve metrics on; empty: ``broker_ip1``.
+    :param metrics_in_delta: ``LOG`` and ``OTLP_GRPC`` export what was counted since the last export; all series have
+        the label ``aggregation="delta"``.
     :param metrics_label: ``key:value,key:value``, labels added to every series.
     :param metrics_otel_cardinality_limit: maximum number of series of one metric.
     :param metrics_queue_level: also serve the lag of each queue (not a key of Java's).
@@ -274,6 +276,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     metrics_prom_exporter_port: int = 5557
     metrics_prom_exporter_host: str = ""
     metrics_label: str = ""
+    metrics_in_delta: bool = False
     metrics_otel_cardinality_limit: int = 50_000
     enable_stats_metrics: bool = True
     enable_request_metrics: bool = True

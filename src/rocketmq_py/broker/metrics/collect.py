@@ -59,6 +59,7 @@ class Collector:
         base = labels({
             "cluster": config.broker_cluster_name, "node_type": "broker", "node_id": config.broker_name,
             "otel_scope_name": "broker-meter",  # Java's exporter adds it to every series
+            **({"aggregation": "delta"} if config.metrics_in_delta else {}),
             **extra_labels(config.metrics_label),
         })  # fmt: skip
         self._exposition = Exposition(base, config.metrics_otel_cardinality_limit)

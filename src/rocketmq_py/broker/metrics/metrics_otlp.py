@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from rocketmq_py.broker.metrics.periodic import SCOPE, MetricsTarget
+from rocketmq_py.core.metrics.deltas import Deltas
 from rocketmq_py.core.metrics.otlp import Metric, in_batches, otlp_metrics, resource_metrics
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.monitoring.settings import OtlpCollector
@@ -16,14 +17,17 @@ _EXPORT = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
 
 class MetricsOtlp(MetricsTarget):
-    """Sends an exposition to a collector, in several requests if it is large. Metrics are cumulative.
+    """Sends an exposition to a collector, in several requests if it is large.
 
     :param timeout_ms: time for the answer to one request.
     :param most_points: number of data points of one request.
+    :param in_delta: counters and histograms have what they counted since the last export that arrived.
     :raises ConfigError: the extra ``otlp`` is not installed.
     """
 
-    def __init__(self, collector: OtlpCollector, timeout_ms: int, most_points: int) -> None:
+    def __init__(
+        self, collector: OtlpCollector, timeout_ms: int, most_points: int, *, in_delta: bool = False
+    ) -> None:  # fmt: skip
         try:
             import grpc
             from google.protobuf.json_format import ParseDict
@@ -34,6 +38,7 @@ class MetricsOtlp(MetricsTarget):
             ) from e
         self._grpc, self._parse, self._pb2 = grpc, ParseDict, metrics_service_pb2
         self._collector, self._timeout, self._most_points = collector, timeout_ms / 1000, most_points
+        self._deltas = Deltas() if in_delta else None
         self._channel = (
             grpc.secure_channel(collector.address, grpc.ssl_channel_credentials(), compression=grpc.Compression.Gzip)
             if collector.is_tls
@@ -46,8 +51,16 @@ class MetricsOtlp(MetricsTarget):
         )
 
     def write(self, exposition: str, began_ms: int, now_ms: int) -> None:
-        for batch in in_batches(otlp_metrics(exposition, began_ms, now_ms), self._most_points):
-            self._send(batch)
+        metrics, deltas = otlp_metrics(exposition, began_ms, now_ms), self._deltas
+        for batch in in_batches(metrics, self._most_points):
+            if deltas is None:
+                self._send(batch)
+                continue
+            if changed := deltas.of(batch):
+                self._send(changed)
+            deltas.exported(batch)
+        if deltas is not None:
+            deltas.forget_others(metrics)
 
     def close(self) -> None:
         self._channel.close()

@@ -14,29 +14,22 @@ from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.server import Server
-from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.server.monitoring.health import Checks
-from rocketmq_py.server.monitoring.settings import DISABLE, LOG, OTLP_GRPC, exporter_kind, otlp_collector, places
+from rocketmq_py.server.monitoring.monitor import ServerMonitor
+from rocketmq_py.server.monitoring.settings import DISABLE, LOG, OTLP_GRPC, exporter_kind, otlp_collector
 from rocketmq_py.store import FileSystem, OsFileSystem
 
 
-class Monitor:
-    """Serves health and metrics of a broker, if its configuration asks for them."""
+class Monitor(ServerMonitor):
+    """Serves health and metrics of a broker, or exports its metrics, if its configuration asks for them."""
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
         self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
-        host = config.metrics_prom_exporter_host or config.broker_ip1
         self._export = self._periodic_export()
-        metrics, health = places(
-            config.metrics_exporter_type if self._export is None else DISABLE, host, config.metrics_prom_exporter_port,
-            config.health_port, config.health_host or host,
-        )  # fmt: skip
-        self._counts_messages = metrics is not None or self._export is not None
+        super().__init__(config, config.metrics_exporter_type if self._export is None else DISABLE, config.broker_ip1)
+        self._counts_messages = self._serves_metrics or self._export is not None
         self._collector: Collector | None = None
         self._services: Services | None = None
-        self._endpoint = None
-        if metrics is not None or health is not None:
-            self._endpoint = MonitoringEndpoint(metrics, health, self._checks, self._collect)
 
     def _periodic_export(self) -> PeriodicExport | None:
         """Return what sends the metrics by itself; None if nothing does.
@@ -46,27 +39,20 @@ class Monitor:
         config, kind = self._config, exporter_kind(self._config.metrics_exporter_type)
         target: MetricsTarget
         if kind == LOG:
-            target, interval = MetricsLog(), config.metric_logging_exporter_interval_in_mills
+            target, interval = (
+                MetricsLog(in_delta=config.metrics_in_delta),
+                config.metric_logging_exporter_interval_in_mills,
+            )
         elif kind == OTLP_GRPC:
             collector = otlp_collector(config.metrics_grpc_exporter_target, config.metrics_grpc_exporter_header)
             timeout, most = config.metric_grpc_exporter_time_out_in_mills, config.metrics_export_batch_max_data_points
-            target, interval = MetricsOtlp(collector, timeout, most), config.metric_grpc_exporter_interval_in_mills
+            target, interval = (
+                MetricsOtlp(collector, timeout, most, in_delta=config.metrics_in_delta),
+                config.metric_grpc_exporter_interval_in_mills,
+            )
         else:
             return None
         return PeriodicExport(lambda: self._collect(frozenset()), target, interval, self._clock)
-
-    @property
-    def ports(self) -> dict[str, int]:
-        """The ports that are listened on, by ``metrics`` and ``health``."""
-        return self._endpoint.ports if self._endpoint is not None else {}
-
-    async def start(self) -> None:
-        """Serve health, before the broker recovers its store.
-
-        :raises ConfigError: a port cannot be listened on.
-        """
-        if self._endpoint is not None:
-            await self._endpoint.start()
 
     def watch(self, services: Services, server: Server) -> None:
         """Count for the metrics from now on; to be called before the first request."""
@@ -85,20 +71,13 @@ class Monitor:
         """Report that the broker serves requests."""
         if self._export is not None:
             self._export.start()
-        if self._endpoint is not None:
-            self._endpoint.started()
-
-    def draining(self) -> None:
-        """Report that the broker is about to stop."""
-        if self._endpoint is not None:
-            self._endpoint.draining()
+        super().started()
 
     async def stop(self) -> None:
         """Stop serving. Does nothing if stopped already."""
         if self._export is not None:
             await self._export.stop()
-        if self._endpoint is not None:
-            await self._endpoint.stop()
+        await super().stop()
 
     async def _collect(self, wanted: frozenset[str]) -> list[bytes]:
         if self._collector is None:

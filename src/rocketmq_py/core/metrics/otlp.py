@@ -40,13 +40,9 @@ def resource_metrics(metrics: list[Metric], scope: str) -> dict[str, Any]:
     return {"resource": {"attributes": []}, "scopeMetrics": [{"scope": {"name": scope}, "metrics": metrics}]}
 
 
-def otlp_json(exposition: str, scope: str, began_ms: int, now_ms: int) -> str:
-    """Return one line: the ``ResourceMetrics`` with all metrics of an exposition.
-
-    Parameters are those of :func:`otlp_metrics` and :func:`resource_metrics`.
-    """
-    found = resource_metrics(otlp_metrics(exposition, began_ms, now_ms), scope)
-    return json.dumps(found, separators=(",", ":"))
+def otlp_json(metrics: list[Metric], scope: str) -> str:
+    """Return one line: the ``ResourceMetrics`` of metrics; parameters are those of :func:`resource_metrics`."""
+    return json.dumps(resource_metrics(metrics, scope), separators=(",", ":"))
 
 
 def in_batches(metrics: Iterable[Metric], most: int) -> Iterator[list[Metric]]:
@@ -103,6 +99,8 @@ def _name_and_unit(series: str) -> tuple[str, str]:
         return series, ""
     if series.endswith("_milliseconds"):
         return series.removesuffix("_milliseconds"), "milliseconds"
+    if series.endswith("_seconds"):
+        return series.removesuffix("_seconds"), "seconds"
     if series.endswith("_bytes"):
         return (series if series.endswith("_behind_bytes") else series.removesuffix("_bytes")), "bytes"
     return series, ""

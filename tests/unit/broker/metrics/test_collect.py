@@ -81,6 +81,15 @@ def test_all_series_have_the_labels_of_the_broker(counting: Broker) -> None:
     assert [line for line in series if f"{{{base}" not in line] == []
 
 
+def test_all_series_say_that_exports_have_deltas(tmp_path: Path) -> None:
+    with broker(tmp_path, fs=MemoryFileSystem(), metrics_in_delta=True) as running:
+        counting = Broker(running)
+        counting.samples()
+    series = [line for line in counting.text.splitlines() if not line.startswith("#")]
+    assert series
+    assert [line for line in series if 'aggregation="delta"' not in line] == []
+
+
 def test_messages_are_counted_by_topic_and_kind(counting: Broker) -> None:
     for _ in range(3):
         counting.send("t")

@@ -13,7 +13,7 @@ import pytest
 from rocketmq_py.broker.metrics.metrics_otlp import MetricsOtlp
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.monitoring.settings import OtlpCollector
-from tests.otlp_collector import SECONDS, Collector
+from tests.otlp_collector import SECONDS, Collector, Export
 
 EXPOSITION = """\
 # HELP in_total Sent.
@@ -26,8 +26,11 @@ level{} 0.5
 """
 
 
-def target(port: int, most_points: int = 1000, timeout_ms: int = int(SECONDS * 1000)) -> MetricsOtlp:
-    return MetricsOtlp(OtlpCollector(f"127.0.0.1:{port}", False, (("key", "a b"),)), timeout_ms, most_points)
+def target(
+    port: int, most_points: int = 1000, timeout_ms: int = int(SECONDS * 1000), *, in_delta: bool = False
+) -> MetricsOtlp:
+    collector = OtlpCollector(f"127.0.0.1:{port}", False, (("key", "a b"),))
+    return MetricsOtlp(collector, timeout_ms, most_points, in_delta=in_delta)
 
 
 def test_a_collector_gets_all_metrics_with_the_headers(caplog: pytest.LogCaptureFixture) -> None:
@@ -133,3 +136,39 @@ def test_https_is_not_answered_by_a_collector_without_tls() -> None:
         with pytest.raises(ConnectionError, match="UNAVAILABLE"):
             metrics.write(EXPOSITION, 5, 9)
         metrics.close()
+
+
+def test_deltas_of_a_failed_request_are_sent_with_the_next() -> None:
+    def values(export: Export) -> dict[str, list[int]]:
+        return {
+            one.name: [point.as_int for point in one.sum.data_points] for one in export.metrics if one.sum.data_points
+        }
+
+    with Collector(0, grpc.StatusCode.UNAVAILABLE) as collector:
+        metrics = target(collector.port, in_delta=True)
+        metrics.write(EXPOSITION, 5, 9)
+        assert values(collector.next()) == {"in_total": [7, 8]}
+        with pytest.raises(ConnectionError):
+            metrics.write(EXPOSITION.replace("7.0", "9.0"), 5, 10)
+        metrics.write(EXPOSITION.replace("7.0", "12.0"), 5, 11)
+        assert values(collector.next()) == {"in_total": [5]}
+        level = "# HELP" + EXPOSITION.split("# HELP")[2]
+        metrics.write(level, 5, 12)
+        assert [one.name for one in collector.next().metrics] == ["level"]
+        metrics.write(EXPOSITION, 5, 13)
+        assert values(collector.next()) == {"in_total": [7, 8]}, "series that had gone are new"
+        metrics.close()
+
+
+def test_nothing_is_sent_if_nothing_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels = list[Noting]()
+
+    def insecure_channel(address: str, **options: Any) -> Noting:
+        channels.append(Noting(address, **options))
+        return channels[-1]
+
+    monkeypatch.setattr(grpc, "insecure_channel", insecure_channel)
+    metrics, counters = target(7, in_delta=True), EXPOSITION.partition("# HELP level")[0]
+    metrics.write(counters, 5, 9)
+    metrics.write(counters, 5, 10)
+    assert len(channels[0].given) == 1

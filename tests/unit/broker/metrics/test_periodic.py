@@ -118,3 +118,19 @@ def test_a_target_that_is_away_is_one_warning_each_time(caplog: pytest.LogCaptur
     assert target.closed == 1
     texts = [(one.levelname, one.getMessage(), one.exc_info) for one in caplog.records]
     assert texts == [("WARNING", "metrics cannot be written, and are tried again in 0 s: nobody is there", None)] * 2
+
+
+@pytest.mark.parametrize(("in_delta", "values"), [(True, [["7"], ["2"], ["7"]]), (False, [["7"], ["9"], [], ["7"]])])
+def test_the_log_has_deltas_if_it_is_asked_for_them(
+    caplog: pytest.LogCaptureFixture, in_delta: bool, values: list[list[str]]
+) -> None:
+    caplog.set_level(logging.INFO)
+    log = MetricsLog(in_delta=in_delta)
+    head = "# HELP sent_total x\n# TYPE sent_total counter\n"
+    for now, text in enumerate(
+        (f"{head}sent_total{{}} 7.0\n", f"{head}sent_total{{}} 9.0\n", "", f"{head}sent_total{{}} 7.0\n")
+    ):
+        log.write(text, 0, now)
+    lines = [json.loads(one.getMessage())["scopeMetrics"][0]["metrics"] for one in caplog.records]
+    found = [[point["asInt"] for one in line for point in one["sum"]["dataPoints"]] for line in lines]
+    assert [line for line in found if line or not in_delta] == values

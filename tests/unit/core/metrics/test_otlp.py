@@ -17,7 +17,7 @@ BASE = labels([("cluster", "c"), ("topic", NASTY)])
 
 
 def metrics(exposition: str) -> list[dict[str, Any]]:
-    text = otlp_json(exposition, "meter", 1_000, 2_000)
+    text = otlp_json(otlp_metrics(exposition, 1_000, 2_000), "meter")
     assert "\n" not in text
     found = json.loads(text)
     assert found["resource"] == {"attributes": []}
