@@ -15,6 +15,7 @@ from rocketmq_py.core.broker.put_times import PutTimes
 from rocketmq_py.core.broker.stats import MINUTE, StatsClock, StatsItem
 from rocketmq_py.core.broker.topic_group_index import TopicGroupIndex
 from rocketmq_py.core.metrics.counters import MessageCounts
+from rocketmq_py.server.sliced_work import at_once
 from rocketmq_py.store import Arrival
 
 _WINDOWS_MS = (10_000, 60_000, 600_000)
@@ -69,11 +70,6 @@ class Day:
         self.yesterday_morning, self.today_morning = self.today_morning, self.now
 
 
-def _at_once(steps: Iterator[None]) -> None:
-    for _ in steps:
-        pass
-
-
 class _Flow(NamedTuple):
     """Counters of messages and bytes, in or out of a topic; ``of_users`` is False for a system topic."""
 
@@ -94,7 +90,7 @@ class Stats:
 
     def __init__(
         self, now_ms: int, cluster: str, is_system: Callable[[str], bool],
-        begin: Callable[[Iterator[None]], None] = _at_once,
+        begin: Callable[[Iterator[None]], None] = at_once,
     ) -> None:  # fmt: skip
         self.started_ms = now_ms
         self.put = Meter(_KEPT)
@@ -240,7 +236,7 @@ class Stats:
             meter.sample(now_ms)
         sampling = self._clock.advance(now_ms, self._items.values())
         if sampling is not None:
-            _at_once(self._sampling)  # samples must be in the order of their times
+            at_once(self._sampling)  # samples must be in the order of their times
             self._sampling = sampling
             self._begin(sampling)
         if now_ms >= self._next_morning:

@@ -17,7 +17,7 @@ from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.state import Console
-from rocketmq_py.console.timed_http import TimedHttp
+from rocketmq_py.console.timed_http import FewWarnings, TimedHttp
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.tls import load_certificate
 from rocketmq_py.wire.signing import Credentials
@@ -81,7 +81,7 @@ async def serve(  # noqa: PLR0913 - options by keyword
     if context is not None:
         config.load()  # without options for TLS; the context is complete
         config.ssl = context
-    with _listen(host, port) as listening:
+    with _listen(host, port) as listening, FewWarnings().applied():
         server = _Server(config)
         at = f"[{host}]" if ":" in host else host
         scheme = "http" if context is None else "https"

@@ -6,12 +6,52 @@ The number of connections has a limit, so a hundred clients that send half a req
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from rocketmq_py.core.log_limiter import LogLimiter
+
 HEAD_SECONDS = 10.0
 """A client must have sent request line and header within this time, since its connection or its last answer."""
+
+
+_LINES = 20
+"""Warnings of one kind in a minute; anybody can cause one with a malformed request."""
+
+
+class FewWarnings(logging.Filter):
+    """Limits uvicorn's warnings; the next one has the number of those that were left out. Errors are never left out.
+
+    :param clock: returns the time in seconds; only differences matter.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock, self._limiter = clock, LogLimiter(limit=_LINES)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return True for a record to write."""
+        if record.levelno != logging.WARNING:
+            return True
+        decision = self._limiter.judge(record.msg, self._clock())
+        if decision.suppressed:
+            record.msg = f"{record.msg} ({decision.suppressed} more such lines were left out)"
+        return decision.emit
+
+    @contextlib.contextmanager
+    def applied(self) -> Iterator[None]:
+        """Limit the warnings in the ``with`` block."""
+        logger = logging.getLogger("uvicorn.error")
+        logger.addFilter(self)
+        try:
+            yield
+        finally:
+            logger.removeFilter(self)
 
 
 class TimedHttp(H11Protocol):

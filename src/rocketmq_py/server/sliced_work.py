@@ -23,6 +23,12 @@ _SHARE = 0.5
 """Seconds of spare time that each second adds."""
 
 
+def at_once(steps: Iterator[object]) -> None:
+    """Run an iterator of short steps to its end, in this call."""
+    for _ in steps:
+        pass
+
+
 async def in_slices(steps: Generator[None, None, T], clock: Callable[[], float] = time.perf_counter) -> T:
     """Run a generator of short steps to its end, for a few milliseconds in each turn of the event loop.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -111,3 +112,32 @@ def test_a_page_that_takes_long_is_not_ended() -> None:
 
 def test_a_header_has_ten_seconds_and_a_form_thirty() -> None:
     assert (timed_http.HEAD_SECONDS, security.FORM_SECONDS) == (10.0, 30.0)
+
+
+def test_warnings_of_one_kind_are_few_and_say_how_many_were_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    now, logger = 0.0, logging.getLogger("uvicorn.error")
+    with timed_http.FewWarnings(lambda: now).applied():
+        for _ in range(25):
+            logger.warning("malformed")
+        logger.warning("too many")
+        for _ in range(25):
+            logger.error("a fault")
+        now = 60.0
+        logger.warning("malformed")
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["malformed"] * 20 + ["too many"] + ["a fault"] * 25 + [
+        "malformed (5 more such lines were left out)"
+    ]
+    for _ in range(25):
+        logger.warning("malformed")
+    assert len(caplog.records) == len(lines) + 25, "it ends with the console"
+
+
+def test_a_console_limits_the_lines_about_malformed_requests(caplog: pytest.LogCaptureFixture) -> None:
+    async def work(port: int) -> None:
+        for _ in range(25):
+            assert b"400" in await answer(port, b"?\r\n\r\n")
+
+    serving(work)
+    lines = [record for record in caplog.records if record.getMessage() == "Invalid HTTP request received."]
+    assert len(lines) == 20

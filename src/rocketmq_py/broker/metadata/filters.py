@@ -19,6 +19,7 @@ from rocketmq_py.core.sql92 import SqlFilter, check_length, compile_sql
 from rocketmq_py.errors import BadHeader, ConfigError, shortened
 from rocketmq_py.protocol.bodies.base import Body
 from rocketmq_py.protocol.bodies.client import SubscriptionData
+from rocketmq_py.server.sliced_work import at_once
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.entry_file import EntryFile, grouped
 from rocketmq_py.wire.fastjson import pretty, pretty_object
@@ -136,8 +137,7 @@ class ConsumerFilters:
 
     def persist(self) -> None:
         """Drop expired entries, and write the file if anything changed."""
-        for _ in self.persist_in_steps():
-            pass
+        at_once(self.persist_in_steps())
 
     def persist_in_steps(self) -> Iterator[None]:
         """As :meth:`persist`, with one entry in each step; the table may change between two steps."""

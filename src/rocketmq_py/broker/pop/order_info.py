@@ -12,6 +12,7 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.pop.order import FORGET_AFTER_MS, OrderInfo, OrderKey, OrderTable
+from rocketmq_py.server.sliced_work import at_once
 from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.config.entry_file import EntryFile, grouped
 from rocketmq_py.wire.fastjson import BareKey, pretty, pretty_object
@@ -48,8 +49,7 @@ class OrderInfos:
 
     def persist(self) -> None:
         """Remove outdated entries, and write the file if anything changed."""
-        for _ in self.persist_in_steps():
-            pass
+        at_once(self.persist_in_steps())
 
     def persist_in_steps(self) -> Iterator[None]:
         """As :meth:`persist`, with one entry in each step; the table may change between two steps."""

@@ -11,7 +11,7 @@ DISABLE, OTLP_GRPC, PROM, LOG = "DISABLE", "OTLP_GRPC", "PROM", "LOG"
 _BY_NUMBER = {"0": DISABLE, "1": OTLP_GRPC, "2": PROM, "3": LOG}
 _HEADER = re.compile(r"[a-z0-9_.-]+")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
-_OWN = frozenset({"cluster", "node_type", "node_id", "otel_scope_name", "le"})
+_OWN = frozenset({"cluster", "node_type", "node_id", "otel_scope_name", "aggregation", "le"})
 
 
 class Place(NamedTuple):
@@ -48,7 +48,9 @@ def otlp_collector(target: str, headers: str) -> OtlpCollector:
     text = target.strip()
     found = re.fullmatch(r"(?:(https?)://)?((?:[\w.-]+|\[[0-9a-fA-F:]+\]):(\d{1,5}))/?", text)
     if found is None or not 0 < int(found[3]) <= 65535:
-        raise ConfigError(f"metricsGrpcExporterTarget is {target!r}: http://host:port or https://host:port is expected")
+        raise ConfigError(
+            f"metricsGrpcExporterTarget is {_without_user(target)!r}: http://host:port or https://host:port is expected"
+        )
     pairs = []
     for part in filter(None, (part.strip() for part in headers.split(","))):
         name, colon, value = part.partition(":")
@@ -57,6 +59,13 @@ def otlp_collector(target: str, headers: str) -> OtlpCollector:
             raise ConfigError("metricsGrpcExporterHeader has another form than name:value,name:value")
         pairs.append((name, value))
     return OtlpCollector(found[2], found[1] != "http", tuple(pairs))
+
+
+def _without_user(target: str) -> str:
+    """Return an address with asterisks for everything before its host that may be a name and a password."""
+    scheme, colon, rest = target.rpartition("://") if "://" in target else ("", "", target)
+    _, at, host = rest.rpartition("@")
+    return f"{scheme}{colon}******@{host}" if at else target
 
 
 def without_values(headers: str) -> str:

@@ -112,3 +112,19 @@ def test_labels_that_metrics_cannot_have_are_refused(text: str) -> None:
 )  # fmt: skip
 def test_one_port_serves_both_if_both_name_it(asked, found) -> None:
     assert places(*asked) == found
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("http://ann:secret@collector:4317", "http://******@collector:4317"),
+        ("ann:secret@collector:4317", "******@collector:4317"),
+        ("http://ann:se@cret@collector:4317/x", "http://******@collector:4317/x"),
+        ("ftp://collector:4317", "ftp://collector:4317"),
+        ("collector", "collector"),
+    ],
+)
+def test_the_error_of_a_wrong_target_has_no_name_and_password(target: str, shown: str) -> None:
+    with pytest.raises(ConfigError) as told:
+        otlp_collector(target, "")
+    assert str(told.value).startswith(f"metricsGrpcExporterTarget is {shown!r}: http://host:port")
