@@ -164,7 +164,7 @@ def test_state_of_the_broker(counting: Broker) -> None:
     assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {0.0}
     assert set(found["rocketmq_storage_dispatch_behind_bytes"].values()) == {0.0}
     rebuild, log = store.rebuild, store._commit_log
-    rebuild._unfinished = {("t", 0): UnfinishedQueue(lambda: store._queues._make("t", 0, batched=False), 0, 5)}
+    rebuild._unfinished = {("t", 0): UnfinishedQueue(store._queues._make("t", 0, batched=False), 0, 5)}
     rebuild.position = log.end - 7
     found = counting.samples()
     assert set(found["rocketmq_py_store_rebuild_queues"].values()) == {1.0}
