@@ -21,6 +21,7 @@ from rocketmq_py.broker.metrics.monitor import Monitor
 from rocketmq_py.broker.record_permissions import authorization
 from rocketmq_py.broker.services import Services
 from rocketmq_py.broker.ticker import Job, Ticker
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.errors import ClosedError, ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.remoting.rpc_client import RpcClient
@@ -164,6 +165,7 @@ class Broker:
             tls=self._tls, authorize=authorization(access, services.record_permissions), slow_turns=slow_turns,
             authorize_run=access.admit_run if access.enabled else None,
             grpc=partial(services.messaging_service, access),
+            proxies=parse_networks(config.proxy_protocol_sources, "proxyProtocolSources"),
         )  # fmt: skip
         self._limit(server)
         self._monitor.watch(services, server)

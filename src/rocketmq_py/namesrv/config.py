@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rocketmq_py.core import java_config
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.namesrv.java_keys import CONTROLLER_KEYS, JAVA_DEFAULTS
 from rocketmq_py.server.monitoring.settings import extra_labels, health_place, metrics_place
@@ -35,6 +36,9 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     :param health_port: a port for ``/livez``, ``/readyz`` and ``/startupz`` alone; -1 for none, 0 picks a free one (not
         a key of Java's).
     :param health_host: the address of that port; empty: the address of the metrics.
+    :param proxy_protocol_sources: IP addresses and CIDR blocks of load balancers, separated by commas: what their PROXY
+        headers say is the address of the client; empty: connections with such a header are closed; read at the start
+        only (not a key of Java's).
     :param ignored: settings of a namesrv.conf that have no effect here.
     :param need_wait_for_service: answer no routes in the first ``wait_seconds_for_service``, while brokers register.
     :raises ConfigError: a value is out of range.
@@ -64,6 +68,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     metrics_label: str = ""
     health_port: int = -1
     health_host: str = ""
+    proxy_protocol_sources: str = ""
 
     ignored: dict[str, str] = {}
 
@@ -73,6 +78,7 @@ class NamesrvConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         metrics_place(self.metrics_exporter_type, self.bind_address, self.metrics_prom_exporter_port)
         health_place(self.health_port, self.bind_address)
         extra_labels(self.metrics_label)
+        parse_networks(self.proxy_protocol_sources, "proxyProtocolSources")
         least = {"scan_not_active_broker_interval": 1, "server_channel_max_idle_time_seconds": 1,
                  "wait_seconds_for_service": 0}  # fmt: skip
         for name, bound in least.items():

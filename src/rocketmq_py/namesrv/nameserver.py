@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.handlers import BrokerHandlers, ConfigHandlers, RouteHandlers, TopicHandlers
 from rocketmq_py.namesrv.kv_config import KvConfig
@@ -76,6 +77,7 @@ class NameServer:
             idle_timeout=self.config.server_channel_max_idle_time_seconds,
             tls=tls,
             authorize=access.admit if access is not None and access.enabled else None,
+            proxies=parse_networks(self.config.proxy_protocol_sources, "proxyProtocolSources"),
         )
         self._scan: asyncio.TimerHandle | None = None
         self._monitor = NamesrvMonitor(self.config, self.registry, self._server, clock)

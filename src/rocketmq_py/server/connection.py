@@ -18,6 +18,8 @@ from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Item, Served
+from rocketmq_py.server.tls_acceptor import Opening
+from rocketmq_py.wire.proxy_header import SIGNATURES
 
 log = logging.getLogger(__name__)
 
@@ -50,18 +52,22 @@ class Owner(Protocol):
 
 
 class ServerConnection(asyncio.Protocol):
-    """Passes received frames to the dispatcher and writes its replies, once per read."""
+    """Passes received frames to the dispatcher and writes its replies, once per read.
+
+    :param opening: what the acceptor of the connection has learnt of it.
+    """
 
     __slots__ = (
-        "_feed", "_frames", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all", "peer",
-        "quiet_sweeps",
+        "_feed", "_frames", "_opening", "_owner", "_paused", "_rest", "_serve", "_transport", "_write", "_write_all",
+        "peer", "quiet_sweeps",
     )  # fmt: skip
 
     peer: Peer
     _transport: asyncio.Transport
 
-    def __init__(self, owner: Owner) -> None:
+    def __init__(self, owner: Owner, opening: Opening = Opening()) -> None:  # noqa: B008 - immutable
         self._owner = owner
+        self._opening = opening
         self._frames = owner.dispatcher.frame_decoder(owner.max_frame)
         self._feed: Callable[[bytes], Sequence[Item]] = self._feed_first
         self._serve: Callable[[Peer, Sequence[Item]], Served] = owner.dispatcher.serve
@@ -81,7 +87,8 @@ class ServerConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=HIGH_WATER)
         sock = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        remote, local = transport.get_extra_info("peername"), transport.get_extra_info("sockname")
+        remote = self._opening.source or transport.get_extra_info("peername")
+        local = transport.get_extra_info("sockname")
         self.peer = Peer(remote[:2], local[:2], self._push, self.close)
         self._owner.connected(self)
 
@@ -107,6 +114,11 @@ class ServerConnection(asyncio.Protocol):
 
     def _feed_first(self, data: bytes) -> Sequence[Item]:
         """Decode the first bytes of the connection, unless they are HTTP/2: then another protocol takes it over."""
+        data = self._opening.first + data
+        if data.startswith(SIGNATURES):
+            raise CorruptFrame(
+                "it begins with a PROXY header, which is accepted once, from addresses in proxyProtocolSources"
+            )
         if data[:1] == _HTTP2 and self._owner.begins_http2(self, self._transport, data):
             return ()
         self._feed = self._frames.feed

@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import Callable, Collection, Mapping
 
+from rocketmq_py.core.networks import Network
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server.buffers import Buffers
@@ -16,14 +17,14 @@ from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.grpc.call import Methods
 from rocketmq_py.server.grpc.connection import GrpcConnection
 from rocketmq_py.server.loop_monitor import LoopMonitor
-from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.peer import Address, Peer
 from rocketmq_py.server.requests.dispatcher import Authorize, AuthorizeRun, Dispatcher, OnHold
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
 from rocketmq_py.server.slow_turns import SlowTurns
-from rocketmq_py.server.tls import TlsContexts, TlsMode, TlsSettings, tls_contexts
-from rocketmq_py.server.tls_acceptor import TlsAcceptor
+from rocketmq_py.server.tls import TlsMode, TlsSettings, tls_contexts
+from rocketmq_py.server.tls_acceptor import Opening, Proxies, TlsAcceptor
 from rocketmq_py.wire.frame import MAX_FRAME
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Server:
     :param authorize_run: authorizes many sends at once, see :data:`AuthorizeRun`.
     :param slow_turns: counts long turns of the event loop; a new counter by default.
     :param grpc: the methods of gRPC, on the same ports; None closes connections that speak HTTP/2.
+    :param proxies: networks of load balancers, whose PROXY headers name the client; none by default.
     :param writing_limit_ms: if ``after_read`` takes this many milliseconds, requests of lane ``send`` are refused.
     """
 
@@ -83,6 +85,7 @@ class Server:
         authorize_run: AuthorizeRun | None = None,
         slow_turns: SlowTurns | None = None,
         grpc: Callable[[Dispatcher], Methods] | None = None,
+        proxies: tuple[Network, ...] = (),
     ) -> None:
         self.dispatcher = Dispatcher(
             router,
@@ -106,6 +109,7 @@ class Server:
         self._enforcing = tls is not None and tls.server_mode is TlsMode.ENFORCING
         self._tls_contexts = tls_contexts(tls) if tls is not None else None
         self._is_plain_allowed = tls is None or tls.generates_certificate
+        self._proxies = Proxies(proxies, self._refused) if proxies else None
         self._idle_timeout = idle_timeout
         self._sweep_interval = idle_timeout / _SWEEPS_PER_TIMEOUT
         self._sweep: asyncio.TimerHandle | None = None
@@ -140,8 +144,8 @@ class Server:
         :raises ConfigError: the port cannot be listened on.
         """
         try:
-            if self._tls_contexts is not None:
-                return await self._listen_with_tls(port, self._tls_contexts)
+            if self._tls_contexts is not None or self._proxies is not None:
+                return await self._listen_with_acceptor(port)
             return await self._listen_plain(port)
         except OSError as e:
             why = _PORT_FAULTS.get(e.errno, e.strerror or str(e))
@@ -153,22 +157,30 @@ class Server:
         self._listeners.append(listener)
         return int(listener.sockets[0].getsockname()[1])
 
-    async def _listen_with_tls(self, port: int, contexts: TlsContexts) -> int:
+    async def _listen_with_acceptor(self, port: int) -> int:
         for sock in await self._bound_sockets(port):
             port = int(sock.getsockname()[1])
             try:
                 acceptor = TlsAcceptor(
-                    sock, contexts, lambda: ServerConnection(self), enforcing=self._enforcing,
-                    silence=self._idle_timeout,
+                    sock, self._tls_contexts, self._connection, enforcing=self._enforcing,
+                    silence=self._idle_timeout, proxies=self._proxies,
                 )  # fmt: skip
             except NotImplementedError:
                 sock.close()
+                if self._proxies is not None:
+                    raise ConfigError("this event loop cannot serve proxies: set no proxyProtocolSources") from None
                 if not self._is_plain_allowed:
                     raise ConfigError("this event loop cannot serve TLS: set tls.server.mode=disabled") from None
                 self._tls_contexts = None
                 return await self._listen_plain(port)
             self._listeners.append(acceptor)
         return port
+
+    def _connection(self, opening: Opening) -> ServerConnection:
+        return ServerConnection(self, opening)
+
+    def _refused(self, proxy: Address, why: str) -> None:
+        self.fault_log.closing(Peer(proxy), why)
 
     async def _bound_sockets(self, port: int) -> list[socket.socket]:
         """Return a listening socket for each address of the host, all with the same port."""

@@ -27,7 +27,13 @@ def test_lines_are_read_as_java_properties():
 
 @pytest.mark.parametrize(
     "settings",
-    [{"listenPort": "x"}, {"listenPort": "65536"}, {"scanNotActiveBrokerInterval": "0"}, {"enableTopicList": "maybe"}],
+    [
+        {"listenPort": "x"},
+        {"listenPort": "65536"},
+        {"scanNotActiveBrokerInterval": "0"},
+        {"enableTopicList": "maybe"},
+        {"proxyProtocolSources": "localhost"},
+    ],
 )
 def test_a_setting_that_cannot_work_is_refused(settings):
     with pytest.raises(ConfigError, match="name server"):
@@ -160,7 +166,7 @@ def test_every_key_of_java_is_known_and_defaults_are_java_s():
     assert config.ignored.keys() == JAVA_DEFAULTS.keys() - NamesrvConfig.keys()
     assert NamesrvConfig.keys() - JAVA_DEFAULTS.keys() == {
         "metricsExporterType", "metricsPromExporterPort", "metricsPromExporterHost", "metricsLabel", "healthPort",
-        "healthHost",
+        "healthHost", "proxyProtocolSources",
     }  # fmt: skip
     assert NamesrvConfig(health_port=0).table() == JAVA_DEFAULTS | {"healthPort": "0"}
     assert NamesrvConfig().table() == JAVA_DEFAULTS

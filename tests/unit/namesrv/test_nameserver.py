@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from ipaddress import ip_network
 from types import SimpleNamespace
 
 import pytest
@@ -91,9 +92,11 @@ def brokers(server):
 
 
 def test_the_listener_has_the_settings():
-    server = make(bind_address="10.0.0.1", listen_port=7, server_channel_max_idle_time_seconds=99)
+    settings = {"listen_port": 7, "server_channel_max_idle_time_seconds": 99, "proxy_protocol_sources": "10.0.0.7"}
+    server = make(bind_address="10.0.0.1", **settings)
     options = dict(server._server.options)
     del options["on_disconnect"]
+    assert options.pop("proxies") == (ip_network("10.0.0.7"),)
     assert options == {"host": "10.0.0.1", "port": 7, "idle_timeout": 99, "tls": None, "authorize": None}
     assert (server.port, server.address, server.connections) == (7, "10.0.0.1:7", ("a peer",))
     assert NameServer().config == NamesrvConfig()

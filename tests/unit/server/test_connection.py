@@ -14,6 +14,7 @@ from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.server.tls_acceptor import Opening
 from rocketmq_py.wire.command import Command, encode_command
 
 
@@ -130,6 +131,15 @@ def test_a_new_connection_sends_small_answers_at_once_and_buffers_four_mebibytes
     assert connection._transport.socket.options == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
     assert connection._transport.high == 4_194_304
     assert (connection.peer.address, connection.peer.local_address) == ("10.0.0.9:5", "10.0.0.1:6")
+
+
+def test_a_proxy_names_the_client_and_bytes_that_were_read_come_first():
+    connection = ServerConnection(Owner(), Opening(("203.0.113.7", 50_000), ASK[:2]))
+    connection.connection_made(Transport())
+    assert (connection.peer.address, connection.peer.local_address) == ("203.0.113.7:50000", "10.0.0.1:6")
+    connection.data_received(ASK[2:])
+    connection.data_received(ASK)
+    assert [write.count(b"hello") for write in connection._transport.writes] == [1, 1]
 
 
 def test_data_ends_the_silence_of_a_connection(connection):

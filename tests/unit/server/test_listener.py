@@ -3,16 +3,19 @@
 import asyncio
 import errno
 import socket
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.server import LaneLimit, Peer, Reply, Router, Server, handles, listener as module
 from rocketmq_py.server.tls import TlsMode, TlsSettings
 from rocketmq_py.server.tls_acceptor import TlsAcceptor
 from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.proxy_header import SIGNATURES
 
 
 class Connection:
@@ -194,6 +197,75 @@ async def test_a_loop_without_tls_serves_plain_requests_unless_a_certificate_is_
             assert b"hello" in await answer(await one.listen(0))
     assert [sock.fileno() for sock in made] == [-1], "it is not tried again"
     await one.stop()
+
+
+HEADER = b"PROXY TCP4 203.0.113.7 10.0.0.1 50000 10911\r\n"
+
+
+async def first_connection(one, data):
+    """The address of a client that sends these bytes, as the server knows it."""
+    known = asyncio.get_running_loop().create_future()
+    one.connected = lambda connection: known.set_result(connection.peer.address)
+    one.disconnected = lambda _: None
+    _, writer = await asyncio.open_connection("127.0.0.1", one.port)
+    writer.write(data)
+    async with asyncio.timeout(30):
+        address = await known
+    writer.close()
+    return address
+
+
+@pytest.mark.parametrize("tls", [None, TlsSettings()])
+async def test_proxies_name_their_clients(tls):
+    one = server(tls=tls, proxies=parse_networks("127.0.0.0/8", ""), idle_timeout=77.0)
+    await one.start()
+    assert [(type(listener), listener._silence) for listener in one._listeners] == [(TlsAcceptor, 77.0)]
+    assert await first_connection(one, HEADER + ASK) == "203.0.113.7:50000"
+    assert (await first_connection(one, ASK)).startswith("127.0.0.1:")
+    await one.stop()
+
+
+async def test_a_wrong_header_of_a_proxy_is_logged_within_a_limit(caplog):
+    one = server(proxies=parse_networks("127.0.0.1", ""))
+    await one.start()
+    for _ in range(5):
+        reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
+        writer.write(b"PROXY x\r\n")
+        async with asyncio.timeout(30):
+            with suppress(ConnectionResetError):  # bytes were not read
+                assert await reader.read() == b""
+        writer.close()
+    assert len(caplog.messages) == 3
+    assert all(message.startswith("closing the connection of 127.0.0.1:") for message in caplog.messages)
+    assert ": a PROXY header b'PROXY x" in caplog.text
+    await one.stop()
+
+
+@pytest.mark.parametrize("header", [HEADER, SIGNATURES[1] + b"\x21\x11\0\0"])
+@pytest.mark.parametrize("networks", ["", "127.0.0.2"])
+async def test_a_header_from_elsewhere_ends_its_connection_and_is_named(caplog, header, networks):
+    one = server(proxies=parse_networks(networks, ""))
+    await one.start()
+    reader, writer = await asyncio.open_connection("127.0.0.1", one.port)
+    writer.write(header + ASK)
+    async with asyncio.timeout(30):
+        with suppress(ConnectionResetError):  # bytes were not read
+            assert await reader.read() == b""
+    writer.close()
+    [message] = caplog.messages
+    assert message.startswith("closing the connection of 127.0.0.1:")
+    assert "it begins with a PROXY header, which is accepted once, from addresses in proxyProtocolSources" in message
+    await one.stop()
+
+
+async def test_a_loop_that_cannot_watch_sockets_serves_no_proxies(monkeypatch):
+    class Unavailable:
+        def __init__(self, *_, **__):
+            raise NotImplementedError
+
+    monkeypatch.setattr(module, "TlsAcceptor", Unavailable)
+    with pytest.raises(ConfigError, match="this event loop cannot serve proxies: set no proxyProtocolSources"):
+        await server(proxies=parse_networks("127.0.0.1", "")).listen(0)
 
 
 async def test_connections_are_listed_in_order_until_they_end():

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.server import tls_acceptor as module
 from rocketmq_py.server.self_signed import generate_certificate
-from rocketmq_py.server.tls_acceptor import TlsAcceptor
+from rocketmq_py.server.tls_acceptor import Opening, Proxies, TlsAcceptor
 
 
 class Protocol(asyncio.Protocol):
@@ -50,7 +51,7 @@ def listening():
 
 def acceptor(sock, opened=None, *, enforcing=False, silence=60.0, contexts=None):
     opened = asyncio.Queue() if opened is None else opened
-    return TlsAcceptor(sock, contexts or Contexts(), lambda: Protocol(opened), enforcing=enforcing, silence=silence)
+    return TlsAcceptor(sock, contexts or Contexts(), lambda _: Protocol(opened), enforcing=enforcing, silence=silence)
 
 
 class Client:
@@ -207,7 +208,7 @@ async def test_a_first_byte_is_waited_for_and_a_broken_connection_forgotten(list
 
         sock = Unconnected(recv)
         serving._silent[sock] = SimpleNamespace(cancel=lambda: silent.append("cancelled"))
-        serving._first_byte(sock)
+        serving._first_byte(sock, Opening())
         return sock
 
     waiting = [first_byte(error) for error in (BlockingIOError(), InterruptedError())]
@@ -316,7 +317,7 @@ def begun(serving, number, first):
     socks = [Unconnected(lambda *_: first) for _ in range(number)]
     for sock in socks:
         serving._silent[sock] = serving._loop.call_later()
-        serving._first_byte(sock)
+        serving._first_byte(sock, Opening())
     assert not serving._silent
     return socks
 
@@ -347,7 +348,7 @@ async def test_those_who_began_first_are_opened_first_and_closing_ends_the_other
     serving._loop = Turns()
     socks = begun(serving, 70, b"\x00")
     serving._loop.turn()
-    assert [sock for sock, _ in serving._waiting] == socks[64:]
+    assert [sock for sock, _, _ in serving._waiting] == socks[64:]
     serving.close()
     assert [sock.closed for sock in socks] == [False] * 64 + [True] * 6
     assert serving._loop.turn() == 0
@@ -402,7 +403,167 @@ def test_the_limits_of_a_handshake():
 
 
 def test_a_connection_is_named_by_its_address_while_it_has_one():
-    assert module._who(SimpleNamespace(getpeername=lambda: ("fe80::1%eth0", 5, 0, 2))) == "[fe80::1]:5"
+    assert module._who(SimpleNamespace(getpeername=lambda: ("fe80::1%eth0", 5, 0, 2)), Opening()) == "[fe80::1]:5"
     closed = socket.socket()
     closed.close()
-    assert module._who(closed) == "a closed connection"
+    assert module._who(closed, Opening()) == "a closed connection"
+
+
+# -- headers of the PROXY protocol
+
+LINE = b"PROXY TCP4 203.0.113.7 10.0.0.1 50000 10911\r\n"
+BINARY = bytes.fromhex("0d0a0d0a000d0a515549540a 21 11 000c cb007107 0a000001 c350 2a9f")
+LONG = BINARY[:14] + b"\x01\x0c" + BINARY[16:] + b"\x04\0\xfd" + bytes(253)
+
+
+class Noted(Protocol):
+    """Notes what its acceptor has learnt, and what it receives behind the bytes that were read already."""
+
+    def __init__(self, opened, opening):
+        super().__init__(opened)
+        self.opening = opening
+
+    def data_received(self, data):
+        self.opened.put_nowait((self.opening.source, self.opening.first + data))
+        self.transport.close()
+
+
+def proxied(sock, opened=None, *, networks="127.0.0.1", refused=None, enforcing=False, silence=60.0, contexts=None):
+    opened = asyncio.Queue() if opened is None else opened
+    proxies = Proxies(parse_networks(networks, "aKey"), lambda *it: refused.append(it))
+    return TlsAcceptor(
+        sock, contexts, lambda opening: Noted(opened, opening), enforcing=enforcing, silence=silence, proxies=proxies
+    )
+
+
+@pytest.mark.parametrize("header", [LINE, BINARY, LONG])
+async def test_a_header_names_the_client_and_its_bytes_follow(listening, header):
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened)
+    async with Client(listening, header + b"\x00plain") as client:
+        async with asyncio.timeout(30):
+            assert await opened.get() == (("203.0.113.7", 50_000), b"\x00plain")
+        assert await client.is_closed()
+        assert not serving._silent
+    serving.close()
+
+
+@pytest.mark.parametrize("first", [b"\x00plain", b"PRI * HTTP/2.0", b"P5", b"\r\nx"])
+async def test_a_connection_of_a_proxy_may_have_no_header(listening, first):
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened)
+    async with Client(listening, first):
+        async with asyncio.timeout(30):
+            assert await opened.get() == (None, first)
+    serving.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "decided", "source"),
+    [
+        (LINE + b"\x00x", len(LINE), ("203.0.113.7", 50_000)),
+        (BINARY + b"\x00x", len(BINARY), ("203.0.113.7", 50_000)),
+        (b"PRI * HTTP/2.0", 3, None),
+        (b"PROXIED!", 5, None),
+    ],
+)
+async def test_first_bytes_that_come_one_by_one_are_each_read_once(listening, sent, decided, source):
+    opened, called, calls = asyncio.Queue(), asyncio.Event(), []
+    serving = proxied(listening, opened)
+    read = serving._header
+
+    def header(*given):
+        calls.append(given)
+        read(*given)
+        called.set()
+
+    serving._header = header
+    async with Client(listening) as client, asyncio.timeout(30):
+        for number in range(decided):
+            client._writer.write(sent[number : number + 1])
+            await called.wait()
+            called.clear()
+            await asyncio.sleep(0)  # bytes that were left would make the event loop call it again
+        assert len(calls) == decided
+        client._writer.write(sent[decided:])
+        got_source, got = await opened.get()
+        assert got_source == source
+        assert got
+        assert sent.removeprefix(LINE).removeprefix(BINARY).startswith(got)
+    serving.close()
+
+
+async def test_only_proxies_are_asked_for_a_header(listening):
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened, networks="127.0.0.2,10.0.0.0/8")
+    async with Client(listening, LINE):
+        async with asyncio.timeout(30):
+            assert await opened.get() == (None, LINE)
+    serving.close()
+
+
+async def test_a_wrong_header_ends_the_connection_and_names_the_proxy(listening):
+    opened, refused = asyncio.Queue(), []
+    serving = proxied(listening, opened, refused=refused)
+    async with Client(listening, b"PROXY TCP4 x\r\n") as client:
+        assert await client.is_closed()
+    [(proxy, why)] = refused
+    assert proxy[0] == "127.0.0.1"
+    assert why.startswith("a PROXY header b'PROXY TCP4 x\\r\\n' is not TCP4")
+    assert opened.empty()
+    assert not serving._silent
+    serving.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"PROXY TCP4 1", BINARY[:20], LINE])
+async def test_a_header_without_an_end_and_one_without_a_client_end_in_time(listening, begun):
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened, silence=0.05)
+    async with Client(listening, begun) as client:
+        assert await client.is_closed()
+    assert opened.empty()
+    assert not serving._silent
+    serving.close()
+
+
+@pytest.mark.parametrize("begun", [b"", b"PROXY TCP4 1", LINE])
+async def test_a_proxy_that_leaves_is_forgotten(listening, begun):
+    serving = proxied(listening)
+    async with Client(listening, begun) as client:
+        client.leave()
+        assert await client.is_closed()
+    assert not serving._silent
+    serving.close()
+
+
+@pytest.mark.parametrize("header", [b"", LINE, BINARY])
+async def test_tls_begins_after_the_header(listening, server_context, header):
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened, enforcing=True, contexts=Prepared(server_context))
+    async with asyncio.timeout(30):
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(header)
+        await writer.start_tls(trusting())
+        writer.write(b"secret")
+        assert await opened.get() == (("203.0.113.7", 50_000) if header else None, b"secret")
+        assert await reader.read(1) == b""
+    writer.close()
+    serving.close()
+
+
+async def test_a_client_behind_a_proxy_that_must_use_tls_is_named(listening, caplog):
+    serving = proxied(listening, enforcing=True, contexts=Contexts())
+    async with Client(listening, LINE + b"\x00") as client:
+        assert await client.is_closed()
+    assert "closing the connection of 203.0.113.7:50000: it does not use TLS" in caplog.text
+    serving.close()
+
+
+async def test_a_port_without_tls_gives_a_handshake_to_the_protocol(listening):
+    """It names the fault as every port without TLS does."""
+    opened = asyncio.Queue()
+    serving = proxied(listening, opened)
+    async with Client(listening, LINE + b"\x16\3"):
+        async with asyncio.timeout(30):
+            assert await opened.get() == (("203.0.113.7", 50_000), b"\x16\3")
+    serving.close()

@@ -18,6 +18,7 @@ from rocketmq_py.core import java_config
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.broker.ha_access import parse_allowed_slaves
 from rocketmq_py.core.java_config import read_properties
+from rocketmq_py.core.networks import parse_networks
 from rocketmq_py.core.queue_limits import MAX_QUEUES
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.sys_flag import PERM_RW
@@ -135,6 +136,8 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
         of Java's).
     :param grpc_server_port: one more port for clients, under the name of the setting of Java's proxy; -1 for none, 0
         picks a free one. All ports of the broker serve gRPC and remoting.
+    :param proxy_protocol_sources: IP addresses and CIDR blocks of load balancers, separated by commas: what their PROXY
+        headers say is the address of the client; empty: connections with such a header are closed (no key of Java's).
     :param ignored: settings of a broker.conf that have no effect here.
     :param transaction_check_interval: interval between checks of open transactions; 30 s as in Apache RocketMQ from
         5.1.4 on (60 s in earlier versions).
@@ -297,6 +300,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
     health_host: str = ""
     figures_log_seconds: int = 0
     grpc_server_port: int = -1
+    proxy_protocol_sources: str = ""
 
     ignored: dict[str, str] = {}
 
@@ -315,6 +319,7 @@ class BrokerConfig(msgspec.Struct, kw_only=True):
                 raise ConfigError(f"{key} is {name!r}: letters, digits, '-', '_', '%' and '|' are allowed")
         for address in self.namesrv_addresses:
             parse_address(address)
+        parse_networks(self.proxy_protocol_sources, "proxyProtocolSources")
         self._check_metrics()
 
     def _check_metrics(self) -> None:

@@ -64,7 +64,7 @@ AT_START = frozenset({
     "figures_log_seconds", "metric_logging_exporter_interval_in_mills", "metrics_grpc_exporter_target",
     "metrics_grpc_exporter_header", "metric_grpc_exporter_time_out_in_mills", "metric_grpc_exporter_interval_in_mills",
     "metrics_export_batch_max_data_points",
-    "grpc_server_port",
+    "grpc_server_port", "proxy_protocol_sources",
 })  # fmt: skip
 """Fields that are read only at the start; a change takes effect at the next start."""
 

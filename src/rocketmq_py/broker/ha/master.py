@@ -259,7 +259,7 @@ class HaMaster:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.create_server((host, port), family=family)
         self._server = TlsAcceptor(
-            sock, contexts, lambda: SlaveLink(self), enforcing=enforcing,
+            sock, contexts, lambda _: SlaveLink(self), enforcing=enforcing,
             silence=self.config.ha_housekeeping_interval / 1000,
         )  # fmt: skip
         return int(sock.getsockname()[1])

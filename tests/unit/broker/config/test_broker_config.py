@@ -16,6 +16,7 @@ OURS = {
     "healthPort",
     "figuresLogSeconds",
     "grpcServerPort",
+    "proxyProtocolSources",
     "metricsQueueLevel",
     "enableTopicMessageTypeCheck",
     "acceptLoss",
@@ -83,6 +84,7 @@ def test_a_broker_uses_only_broker_keys() -> None:
         ({"brokerName": "no name!"}, "brokerName is 'no name!'"),
         ({"namesrvAddr": "nowhere"}, "'nowhere' is not an address: host:port is expected"),
         ({"flushDiskType": "NEVER"}, "flushDiskType is 'NEVER'"),
+        ({"proxyProtocolSources": "10.0.0.7,balancer"}, "proxyProtocolSources contains 'balancer'"),
     ],
 )
 def test_invalid_settings_are_refused(settings: dict[str, str], words: str) -> None:
@@ -145,5 +147,5 @@ def test_settings_that_java_lacks_have_their_documented_defaults() -> None:
         "maxOpenQueueFiles": "512", "rebuildBytesBeforeStart": "1073741824", "scrubBytesPerSecond": "0",
         "slaveKeepLargerOffset": "false", "slaveSyncInterval": "60000",
         "healthHost": "", "healthPort": "-1", "grpcServerPort": "-1", "metricsQueueLevel": "false",
-        "figuresLogSeconds": "0",
+        "figuresLogSeconds": "0", "proxyProtocolSources": "",
     }  # fmt: skip
