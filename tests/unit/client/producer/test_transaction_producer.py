@@ -100,6 +100,20 @@ def run(test: Callable[[TransactionProducer, Broker], Awaitable[None]], **option
     return broker
 
 
+def test_brokers_may_ask_a_started_producer_about_transactions() -> None:
+    handlers: dict[int, object] = {}
+
+    async def main() -> None:
+        instance = ClientInstance("ns:1", timeout=1.0)
+        Broker().network.carry(instance.connections)
+        instance.connections.on_request = handlers.__setitem__  # type: ignore[method-assign, assignment]
+        async with TransactionProducer("g", listener=Listener(COMMIT), instance=instance):
+            assert Code.CHECK_TRANSACTION_STATE in handlers
+        await instance.stop()
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("kind", [Listener, AsyncListener, LaterListener])
 @pytest.mark.parametrize(("outcome", "state"), [(COMMIT, COMMIT), (ROLLBACK, ROLLBACK), (None, UNKNOWN), (1, UNKNOWN)])
 def test_a_transaction_ends_as_its_listener_says(

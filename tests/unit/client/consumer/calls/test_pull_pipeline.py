@@ -82,6 +82,20 @@ def test_the_rest_of_a_short_answer_comes_before_later_pulls() -> None:
     run(body)
 
 
+def test_after_a_failure_one_pull_is_in_flight_until_the_end_is_known_again() -> None:
+    def body(loop: Loop) -> None:
+        loop.pulls.begin(loop.line, 0, ALL)
+        loop.take(10, 100)
+        loop.pulls.begin(loop.line, 10, ALL)
+        assert loop.offsets() == [10, 20, 30]
+        loop.pulls.discard()
+        loop.pulls.forget_end()
+        loop.pulls.begin(loop.line, 10, ALL)
+        assert loop.offsets() == [10]
+
+    run(body)
+
+
 def test_one_pull_in_flight_commits() -> None:
     def body(loop: Loop) -> None:
         loop.pulls.begin(loop.line, 0, ALL)

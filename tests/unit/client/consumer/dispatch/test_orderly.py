@@ -303,6 +303,17 @@ def test_retried_messages_go_to_the_listener_of_their_topic_or_are_sent_back():
         assert bench.dead_lettered == [3]
 
 
+def test_a_message_without_a_listener_is_sent_back_and_committed():
+    @scenario(lambda _: None, topics=("A",))
+    async def _(bench):
+        queue = bench.queue(topic="%RETRY%g")
+        queue.put(messages(7, topic="X"))
+        bench.dispatcher.submit(queue, [])
+        await bench.until(lambda: queue.count == 0)
+        assert bench.dead_lettered == [7]
+        assert bench.offsets.get(queue.queue) == 8
+
+
 def test_close_starts_no_further_batch():
     begun, release, seen = threading.Event(), threading.Event(), []
 

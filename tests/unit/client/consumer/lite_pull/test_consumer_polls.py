@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import datetime
 from time import time_ns
+from unittest.mock import patch
 
 import pytest
 
@@ -84,6 +85,17 @@ async def test_hooks_see_what_polls_and_iterations_return(broker):
         assert [(await anext(member)).queue_offset, (await anext(member)).queue_offset] == [2, 3]
         await member.poll(0)
     assert hook.offsets == [[0, 1], [2], [3]]
+
+
+@with_broker()
+async def test_an_iteration_waits_for_the_next_message_if_one_is_gone_meanwhile(broker):
+    broker.pulls[0] = [batch(0, 1)]
+    async with broker.assigned() as member:
+        kind, gone = type(member._queues.cache), [None]
+        take = kind.take_one
+        with patch.object(kind, "take_one", lambda cache: gone.pop() if gone else take(cache)):
+            assert [(await anext(member)).queue_offset, (await anext(member)).queue_offset] == [0, 1]
+        assert not gone
 
 
 @with_broker()
