@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from rocketmq_py.console import security, timed_http
+from rocketmq_py.console import security, server, timed_http
 from rocketmq_py.console.server import serve
 from tests.unit.console.browsing import ConsoleAdmin, MemoryConnection
 
@@ -133,7 +133,11 @@ def test_warnings_of_one_kind_are_few_and_say_how_many_were_left_out(caplog: pyt
     assert len(caplog.records) == len(lines) + 25, "it ends with the console"
 
 
-def test_a_console_limits_the_lines_about_malformed_requests(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_console_limits_the_lines_about_malformed_requests(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "FewWarnings", lambda: timed_http.FewWarnings(lambda: 0.0))
+
     async def work(port: int) -> None:
         for _ in range(25):
             assert b"400" in await answer(port, b"?\r\n\r\n")
