@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
 
 from benchmarks.our_client import body
 from benchmarks.stepping import Row, Run, repeat, result, say
@@ -53,16 +52,6 @@ def send_window(producer: Producer, topic: str, payload: bytes, window: int) -> 
         return result(count, time.perf_counter() - begin)
 
     return run
-
-
-def create(bootstrap: str, topic: str) -> None:
-    """Create a topic with as many partitions as the broker gives new ones, and wait until it exists.
-
-    Clients of Kafka create topics with their first message, too. At a distance and on a busy machine, Java's then has
-    not found the partitions after a minute, and gives up.
-    """
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic)])[topic].result(_TIMEOUT_SECONDS)
 
 
 def consume(bootstrap: str, topic: str) -> Run:
@@ -109,12 +98,10 @@ def _whole(arrived: list[Message]) -> list[Message]:
 @click.option("--inflight", default=256)
 @click.option("--linger-ms", default=5.0)
 def main(verb: str, bootstrap: str, topic: str, n: int, warm: int, **given: Any) -> None:
-    """Measure confluent-kafka's producer or consumer, or create a topic and store N messages."""
+    """Measure confluent-kafka's producer or consumer, or store N messages."""
     if verb == "consume":
         repeat(consume(bootstrap, topic), n, warm)
         return
-    if verb == "fill":
-        create(bootstrap, topic)
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": given["linger_ms"], "acks": "1"})
     run = send_window(producer, topic, body(given["size"]), given["inflight"])
     if verb == "fill":

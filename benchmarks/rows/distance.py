@@ -32,8 +32,6 @@ FAR = "127.0.0.2"
 _SIZE = 128
 _EACH = 32
 _BACKLOG = 100_000
-_FILLING = 50_000
-"""Sends in flight at Kafka while it is filled."""
 _FLOORS = {"0": 1.0, "0.5": 1.0, "2.5": 2.0, "10": 6.0, "40": 6.0}
 
 
@@ -74,7 +72,8 @@ def beside_kafka(delay: str) -> Row:
             far = f"{FAR}:{direct.rpartition(':')[2]}"
             stack.enter_context(delayed(session, work, far, direct, delay))
             named: dict[str, str | int] = {"topic": "backlog", "n": count, "warm": count // 10}
-            fill_kafka(far, "backlog", count, _SIZE)
+            filled = [sys.executable, "-m", "benchmarks.kafka_client", "fill", *options(**named, bootstrap=far)]
+            subprocess.run(filled, check=True, stdout=subprocess.DEVNULL)
             ours = [sys.executable, "-m", "benchmarks.our_consumer", "push", "--in-flight", "auto"]
             peer = [sys.executable, "-m", "benchmarks.kafka_client", "consume", *options(**named, bootstrap=far)]
             ours += options(**named, namesrv=broker.namesrv)
@@ -121,16 +120,6 @@ def _far_backlog(session: Session, name: str, work: Path, delay: str) -> Iterato
         near = Server(broker.name, broker.namesrv, direct, broker.pid, broker.kill)
         store(session, near, Load("batch", 16, topic="backlog", queues=QUEUES, size=_SIZE, each=_EACH), count)
         yield broker, count, direct
-
-
-def fill_kafka(bootstrap: str, topic: str, count: int, size: int) -> None:
-    """Create a topic of Kafka and store ``count`` messages of ``size`` bytes, as fast as a distance allows.
-
-    :raises subprocess.SubprocessError: a message is not stored.
-    """
-    given = options(bootstrap=bootstrap, topic=topic, n=count, size=size, inflight=_FILLING)
-    command = [sys.executable, "-m", "benchmarks.kafka_client", "fill", *given]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 @contextmanager

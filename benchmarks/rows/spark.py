@@ -19,7 +19,7 @@ from benchmarks.loads import Load
 from benchmarks.machine import end, keep_to, paused, settle
 from benchmarks.program import Program, Runner
 from benchmarks.rows.clients import store
-from benchmarks.rows.distance import FAR, delayed, fill_kafka
+from benchmarks.rows.distance import FAR, delayed
 from benchmarks.servers import Server, start_java, start_ours
 from benchmarks.session import Session
 
@@ -200,13 +200,11 @@ def spark_far(work: str, peer: str) -> Callable[[Session], list[Figure]]:
                 direct, pid = stack.enter_context(kafka(place, QUEUES, FAR))
                 other = f"{FAR}:{direct.rpartition(':')[2]}"
                 stack.enter_context(delayed(session, place, other, direct, _FAR_MS))
-                session.tell(f"{name}: filling Kafka")
-                fill_kafka(other, TOPIC if stored else f"{TOPIC}-out", stored, 100)
             else:
                 (place / "near").mkdir()
                 near = stack.enter_context(_filled(session, name, start_ours, place / "near", stored, 100))
                 other, pid = near.namesrv, near.pid
-            flags = {peer: other, "warm": f"{work},{work}"} | ({"fill": ""} if peer == "kafka" or not stored else {})
+            flags = {peer: other, "warm": f"{work},{work}"} | ({} if stored else {"fill": ""})
             runner = stack.enter_context(_client(session, name, ours, count, 100, flags))
             floor = at_least(2.0 if peer == "kafka" else 0.8)
             return [_judge(session, name, "rows/s", floor, runner, (work, "rate"), (ours.pid, pid), peer)]

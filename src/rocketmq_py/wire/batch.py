@@ -13,8 +13,7 @@ from rocketmq_py.errors import CorruptRecord
 
 _HEAD = Struct(">iiiii")
 _U16 = Struct(">H")
-RECORD_OVERHEAD = _HEAD.size + 2
-"""Bytes of a message in a batch besides its body and properties."""
+_OVERHEAD = _HEAD.size + 2
 
 MAX_PROPERTIES = 32767
 
@@ -23,7 +22,7 @@ def encode_batch(messages: Iterable[tuple[int, bytes, bytes]]) -> bytes:
     """Encode ``(flag, body, properties)`` triples as the body of a batch."""
     parts: list[bytes] = []
     for flag, body, properties in messages:
-        size = RECORD_OVERHEAD + len(body) + len(properties)
+        size = _OVERHEAD + len(body) + len(properties)
         parts += (_HEAD.pack(size, 0, 0, flag, len(body)), body, _U16.pack(len(properties)), properties)
     return b"".join(parts)
 
@@ -41,7 +40,7 @@ def decode_batch(data: bytes) -> Iterator[tuple[int, bytes, bytes]]:
             (properties_length,) = _U16.unpack_from(data, body_end)
         except StructError as e:
             raise CorruptRecord(f"a message of a batch is cut off at byte {position} of {end}") from e
-        if body_length < 0 or size != RECORD_OVERHEAD + body_length + properties_length or position + size > end:
+        if body_length < 0 or size != _OVERHEAD + body_length + properties_length or position + size > end:
             raise CorruptRecord(f"lengths of the message at byte {position} of a batch of {end} bytes disagree")
         yield flag, data[position + 20 : body_end], data[body_end + 2 : position + size]
         position += size

@@ -259,6 +259,7 @@ def test_a_queue_whose_end_is_not_known_is_rebuilt_before(stores):
     store.close()
     stores.fs.remove(queue_file(stores, 2))
     stores.fs.remove(stores.root / "queueends")
+    stores.fs.remove(stores.root / "queueends.bak")
     store = stores.open(NOW_OPEN)
     assert store.rebuild.queues_left == 0
     assert store.queue_range("T", 0) == (0, 50)
@@ -274,6 +275,7 @@ def test_ends_that_are_older_than_the_checkpoint_do_not_tell_where_a_queue_ends(
     fill(store, 3, topic="U")
     stores.crash()
     stores.fs.write(stores.root / "queueends", before)
+    stores.fs.write(stores.root / "queueends.bak", before)
     stores.fs.remove(queue_file(stores, 1))
     store = stores.open(NOW_OPEN)
     assert store.rebuild.queues_left == 0

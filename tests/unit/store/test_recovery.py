@@ -169,7 +169,7 @@ def test_a_damaged_record_costs_no_other(stores, caplog, damage):
     done = fill(store, 30)
     at = done[20].physical_offset
     store.close()
-    for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts or p.name == "queueends"]:
+    for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts or p.name.startswith("queueends")]:
         stores.fs.remove(path)
     content = stores.fs.nodes[log_file(stores, at // 4096)].content
     at %= 4096
@@ -220,7 +220,7 @@ def test_a_page_of_zeros_is_damage_if_records_follow(stores, caplog):
     store = stores.open()
     done = fill(store, 12)
     store.close()
-    for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts or p.name == "queueends"]:
+    for path in [p for p in stores.fs.nodes if "consumequeue" in p.parts or p.name.startswith("queueends")]:
         stores.fs.remove(path)
     first = done[5].physical_offset
     stores.fs.nodes[log_file(stores)].content[first : done[7].physical_offset] = bytes(done[7].physical_offset - first)
@@ -749,6 +749,7 @@ def test_a_store_without_a_log_begins_anew(stores, caplog):
     store.close()
     stores.fs.remove_tree(stores.root / "commitlog")
     stores.fs.remove(stores.root / "queueends")
+    stores.fs.remove(stores.root / "queueends.bak")
     store = stores.open(BATCHES)
     assert store.queues() == []
     assert stores.fs.names(stores.root / "consumequeue") == []

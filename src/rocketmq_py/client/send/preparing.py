@@ -120,7 +120,7 @@ class BatchPreparation:
             return BatchedSend(lane, None, outgoing, len(outgoing.body), deadline, outgoing.msg_id)
         record = self._packer.record(message, now, timeout)
         follows = self._follows(lane.topic)
-        return BatchedSend(lane, record, None, record.size, deadline, record.msg_id, follows)
+        return BatchedSend(lane, record, None, len(record.record), deadline, record.msg_id, follows)
 
     def batch(self, batch: list[Message], queue: MessageQueue | None, timeout: float | None) -> BatchedSend:
         """Check and encode messages that the application sends as one batch."""

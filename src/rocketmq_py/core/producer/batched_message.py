@@ -10,6 +10,8 @@ from rocketmq_py.model import Message, SendResult
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 
+_HEAD, _LENGTH = 20, 2
+"""Bytes of a record in a batch before the body, and of the length of the properties after it."""
 _LONELY = frozenset(
     {
         Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS, Property.TIMER_DEL_UNIQKEY,
@@ -21,25 +23,31 @@ _LONELY = frozenset(
 
 
 class BatchedMessage(msgspec.Struct, gc=False, eq=False):
-    """A message, checked, as it was when it was handed over; it is encoded with the others of its batch.
+    """A message, checked and encoded as a record of a batch.
 
-    :ivar body: the body as it is sent.
-    :ivar properties: a copy of the properties.
-    :ivar size: bytes of its record in a batch.
     :ivar sys_flag: the bits of compression if the body is compressed.
     :ivar kind: equal for messages that can be in one batch.
     """
 
     topic: str
     msg_id: str
+    record: bytes
+    body_size: int
     flag: int
-    body: bytes
-    properties: dict[str, str]
-    size: int
     sys_flag: int
     born_ms: int
     waits: bool
     kind: Hashable
+
+    @property
+    def body(self) -> bytes:
+        """The body as it is sent."""
+        return self.record[_HEAD : _HEAD + self.body_size]
+
+    @property
+    def properties(self) -> str:
+        """The properties in their stored form."""
+        return self.record[_HEAD + self.body_size + _LENGTH :].decode()
 
 
 def goes_alone(message: Message) -> bool:

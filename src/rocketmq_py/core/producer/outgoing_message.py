@@ -21,7 +21,7 @@ from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.send import SendResponse
 from rocketmq_py.protocol.sys_flag import COMPRESSED
-from rocketmq_py.wire.batch import MAX_PROPERTIES, RECORD_OVERHEAD, encode_batch
+from rocketmq_py.wire.batch import MAX_PROPERTIES, encode_batch
 from rocketmq_py.wire.command import ONEWAY_FLAG, VERSION
 from rocketmq_py.wire.compression import TYPE_SHIFT, CompressionType, compress
 from rocketmq_py.wire.frame import MAX_FRAME, pack_lengths
@@ -34,9 +34,6 @@ _TAIL = b'"language":"PYTHON","serializeTypeCurrentRPC":"JSON","version":%d}' % 
 _MAX_FRAME_BODY = MAX_FRAME - 128 * 1024
 """Maximum bytes of a body that fit in a frame together with a header of maximum size."""
 _TIMES = frozenset({Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS})
-_FLAGS = 1 << 31
-_SIZES = {wait: len(f"WAIT\1{wait}\2UNIQ_KEY\1\2") for wait in ("true", "false")}
-"""Bytes of the properties, without the unique key, of a message that has no others, by the value of WAIT."""
 _STATUS = {int(status.value): status for status in SendStatus}
 
 
@@ -145,16 +142,6 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         )  # fmt: skip
 
 
-def _flag(flag: object) -> int:
-    """Return the flag of a message as an int.
-
-    :raises MessageIllegal: it is not a 32-bit integer.
-    """
-    if isinstance(flag, int) and -_FLAGS <= flag < _FLAGS:
-        return int(flag)
-    raise MessageIllegal(f"the message cannot be sent: its flag is {flag!r}, a 32-bit integer is expected")
-
-
 def _too_large_for_a_frame(size: int, sent: int) -> str:
     return (
         f"the message cannot be sent: its body of {size} bytes has {sent} as it is sent, and servers close a "
@@ -253,47 +240,44 @@ class Packer:
         return OutgoingMessage(batch[0].topic, msg_ids, body, fields, _BATCH, values)
 
     def record(self, message: Message, now_ms: int, kind: Hashable = None) -> BatchedMessage:
-        """Check a message for a batch. A unique key is added to its properties unless it has one.
+        """Encode a message as a record of a batch. A unique key is added to its properties unless it has one.
 
         :param kind: added to what messages of one batch must have in common.
 
         Other parameters and errors as of :meth:`pack`.
         """
         self._check(message)
-        properties, flag, body, sys_flag = message.properties, message.flag, message.body, 0
-        if type(flag) is not int or not -_FLAGS <= flag < _FLAGS:
-            flag = _flag(flag)
-        if type(body) is not bytes:
-            body = bytes(body)
+        properties = message.properties
+        msg_id = properties.get("UNIQ_KEY")
+        if msg_id is None:
+            msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
+        body, sys_flag = message.body, 0
         if len(body) >= self._compress_over:
             body = compress(body, self._compression, self._level)
             sys_flag = COMPRESSED | self._compression << TYPE_SHIFT
-        wait, msg_id = properties.get("WAIT"), properties.get("UNIQ_KEY")
-        known = _SIZES.get(wait or "") if msg_id is None and len(properties) == 1 else None
-        if msg_id is None:
-            msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
-        if known is not None:
-            kept, size = properties.copy(), known + len(msg_id)
-        else:
-            kept = {f"{name}": f"{value}" for name, value in properties.items()}
-            size = len(_properties_text(kept).encode())
-        waits, size = wait != "false", size + len(body) + RECORD_OVERHEAD
-        topic, alike = message.topic, (kind, waits, sys_flag)
-        return BatchedMessage(topic, msg_id, flag, body, kept, size, sys_flag, now_ms, waits, alike)
+        found = None
+        if self._accelerator is not None:
+            found = self._accelerator.encode_messages([(message.flag, body, properties)], MAX_PROPERTIES)
+        record = found or encode_batch([(message.flag, body, _properties_text(properties).encode())])
+        waits = properties.get("WAIT") != "false"
+        return BatchedMessage(
+            message.topic, msg_id, record, len(body), message.flag, sys_flag, now_ms, waits, (kind, waits, sys_flag)
+        )
 
     def join(self, messages: Sequence[BatchedMessage]) -> OutgoingMessage:
         """Return one request for messages of one kind: a batch, or for a single message the same as :meth:`pack`."""
         first = messages[0]
         numbers = (first.sys_flag, first.born_ms, first.flag)
         if len(messages) == 1:
-            text = _properties_text(first.properties)
+            text = first.properties
             values = _values(*numbers, text, self._ordinary) if self._signing else b""
             fields = _fields(*numbers, text, self._ordinary)
             return OutgoingMessage(first.topic, first.msg_id, first.body, fields, _SINGLE, values)
         wait = "true" if first.waits else "false"
         properties = {Property.UNIQUE_KEY: self._keys.next(first.born_ms), Property.WAIT_STORE: wait}
         fields, values = self._fields((first.sys_flag, first.born_ms, 0), properties, self._of_batch)
-        return OutgoingMessage(first.topic, first.msg_id, self._batch_body(messages), fields, _BATCH, values)
+        body = b"".join([message.record for message in messages])
+        return OutgoingMessage(first.topic, first.msg_id, body, fields, _BATCH, values)
 
     def _fields(self, numbers: tuple[int, int, int], properties: dict[str, str], more: _More) -> tuple[bytes, bytes]:
         """Encode the header fields from the value of ``f`` on, and their values if requests are signed.
@@ -307,7 +291,7 @@ class Packer:
         text = _properties_text(properties)
         return _fields(*numbers, text, more), _values(*numbers, text, more) if self._signing else b""
 
-    def _batch_body(self, batch: Sequence[Message] | Sequence[BatchedMessage]) -> bytes:
+    def _batch_body(self, batch: Sequence[Message]) -> bytes:
         if self._accelerator is not None:
             found = self._accelerator.encode_messages([(m.flag, m.body, m.properties) for m in batch], MAX_PROPERTIES)
             if found is not None:

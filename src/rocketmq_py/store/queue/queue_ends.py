@@ -2,6 +2,9 @@
 
 With it the next start notices queue files that are missing, short or damaged, even the last file of a queue, and no
 queue offset is assigned twice. Java brokers ignore the file. Its first line is the CRC-32 of the rest, which is JSON.
+
+``queueends.bak`` has the same content, because without it only the whole log tells where the queues end. It is written
+first: after a crash in between it is the newer one.
 """
 
 from __future__ import annotations
@@ -62,11 +65,14 @@ class QueueEnds(msgspec.Struct):
 
 
 class QueueEndsFile:
-    """Reads and writes the file; the flush thread saves, other threads write deletions, the store's does the rest."""
+    """Reads and writes both files; the flush thread saves, other threads write deletions, the store's does the rest."""
 
     def __init__(self, fs: FileSystem, path: Path) -> None:
         self._fs = fs
         self._path = path
+        self._copy = copy_of(path)
+        self._is_complete = False
+        """Whether both files have the content that was saved last."""
         self._lock = threading.Lock()
         self._saved: QueueEnds | None = None
         self._version = 0
@@ -77,24 +83,36 @@ class QueueEndsFile:
 
     @property
     def is_known(self) -> bool:
-        """False if the file was missing or damaged when it was loaded, and was not written since."""
+        """False if both files were missing or damaged when they were loaded, and were not written since."""
         return self._saved is not None
 
     def load(self) -> QueueEnds:
-        """Content of the file; without queues if it is missing or damaged."""
-        data = self._fs.read(self._path)
-        if data is None:
+        """Content of the newer file; without queues if both are missing or damaged."""
+        first, second = self._fs.read(self._path), self._fs.read(self._copy)
+        self._is_complete = first == second
+        copy = self._parsed(self._copy, second)
+        ends = copy if self._is_complete else self._parsed(self._path, first)
+        whole = [one for one in (copy, ends) if one is not None]
+        if not whole:
             return QueueEnds()
+        if ends is None:
+            _log.warning("%s is lost or damaged: %s is used", self._path, self._copy)
+        self._saved = max(whole, key=lambda one: one.log_end)
+        return self._saved
+
+    @staticmethod
+    def _parsed(path: Path, data: bytes | None) -> QueueEnds | None:
+        if data is None:
+            return None
         checksum, _, text = data.partition(b"\n")
         if checksum != b"%08x" % crc32(text):
-            _log.warning("%s is ignored: its checksum is wrong", self._path)
-            return QueueEnds()
+            _log.warning("%s is ignored: its checksum is wrong", path)
+            return None
         try:
-            self._saved = msgspec.json.decode(text, type=QueueEnds)
+            return msgspec.json.decode(text, type=QueueEnds)
         except msgspec.DecodeError as e:  # of another version
-            _log.warning("%s is ignored: %s", self._path, e)
-            return QueueEnds()
-        return self._saved
+            _log.warning("%s is ignored: %s", path, e)
+            return None
 
     def snapshot(
         self, queues: Iterable[ConsumeQueue], log_begin: int, file_size: int, batch_file_size: int, log_end: int = -1
@@ -114,7 +132,7 @@ class QueueEndsFile:
         version, ends = snapshot
         with self._lock:
             ends.queues = [end for end in ends.queues if self._deleted.get(end.topic, 0) <= version]
-            if ends != self._saved:
+            if ends != self._saved or not self._is_complete:
                 self._write(ends)
             self._written = max(self._written, version)
 
@@ -157,14 +175,23 @@ class QueueEndsFile:
         self._write(msgspec.structs.replace(saved, queues=queues))
 
     def clear(self) -> None:
-        """Remove the file."""
+        """Remove both files."""
         self._saved = None
+        self._fs.remove(self._copy)
         self._fs.remove(self._path)
 
     def _write(self, ends: QueueEnds) -> None:
         text = msgspec.json.encode(ends)
-        self._fs.write(self._path, b"%08x\n" % crc32(text) + text)
-        self._saved = ends
+        content = b"%08x\n" % crc32(text) + text
+        self._is_complete = False
+        self._fs.write(self._copy, content)
+        self._fs.write(self._path, content)
+        self._saved, self._is_complete = ends, True
+
+
+def copy_of(path: Path) -> Path:
+    """Path of the second file with the same content."""
+    return path.with_name(f"{path.name}.bak")
 
 
 def _end_of(queue: ConsumeQueue) -> QueueEnd:

@@ -39,7 +39,7 @@ _PLAN = "plan.json"
 FILLER_TOPIC = "RMQ_SYS_DAMAGED"
 _BLANK = Struct(">ii")
 _HOST = bytes(8)
-_DERIVED = ("consumequeue", "batchconsumequeue", "index", "checkpoint", "queueends")
+_DERIVED = ("consumequeue", "batchconsumequeue", "index", "checkpoint", "queueends", "queueends.bak")
 
 
 class Saved(msgspec.Struct):

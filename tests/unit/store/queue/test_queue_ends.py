@@ -331,16 +331,63 @@ def test_another_configured_file_size_is_refused(stores):
 @pytest.mark.parametrize("content", [b"", b"00000000\n{}", b"\xff\xfe", b"deadbeef\n[1]", b"c8dc0a1c"])
 def test_a_damaged_file_of_queue_ends_is_ignored(stores, content):
     filled(stores).close()
-    stores.fs.write(stores.root / "queueends", content)
+    lose_ends(stores, content)
     check_all(stores.open())
 
 
-def lose_ends(stores, content):
-    """Damage the file of queue ends; None removes it."""
-    if content is None:
-        stores.fs.remove(stores.root / "queueends")
+def lose_ends(stores, content, names=("queueends", "queueends.bak")):
+    """Damage the file of queue ends and its copy; None removes them."""
+    for name in names:
+        if content is None:
+            stores.fs.remove(stores.root / name)
+        else:
+            stores.fs.write(stores.root / name, content)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
+@pytest.mark.parametrize("content", [b"", b"00000000\n{}", None], ids=["emptied", "garbage", "removed"])
+@pytest.mark.parametrize("name", ["queueends", "queueends.bak"])
+@pytest.mark.parametrize("damage", [lose(1), lose(2), lose_folder], ids=["middle", "last", "folder"])
+def test_one_of_the_two_files_is_enough(stores, caplog, name, content, damage, clean):
+    """Also to notice what is damaged besides, and both are there again after the next flush."""
+    store = filled(stores)
+    flush(store)
+    if clean:
+        store.close()
     else:
-        stores.fs.write(stores.root / "queueends", content)
+        stores.crash()
+    damage(stores)
+    lose_ends(stores, content, [name])
+    store = stores.open()
+    assert "all queues are compared with the commit log" not in caplog.text
+    used = f"{stores.root}/queueends is lost or damaged: {stores.root}/queueends.bak is used"
+    assert (used in caplog.text) is (name == "queueends")
+    check_all(store)
+    assert fill(store, 1, start=COUNT)[0].queue_offset == COUNT
+    store.close()
+    assert stores.fs.read(stores.root / "queueends") == stores.fs.read(stores.root / "queueends.bak") != content
+
+
+@pytest.mark.parametrize("name", ["queueends", "queueends.bak"])
+def test_the_newer_of_the_two_files_counts(stores, name):
+    store = filled(stores)
+    flush(store)
+    before = stores.fs.read(stores.root / name)
+    fill(store, 3, start=COUNT)
+    store.close()
+    stores.fs.write(stores.root / name, before)
+    ends = QueueEndsFile(stores.fs, stores.root / "queueends").load().by_key()
+    assert ends["T", 0].next_offset == COUNT + 3
+
+
+def test_a_file_that_was_lost_is_written_again_although_nothing_has_changed(stores):
+    filled(stores).close()
+    both = [stores.root / "queueends", stores.root / "queueends.bak"]
+    for lost in both:
+        lose_ends(stores, None, [lost.name])
+        stores.open().close()
+        first, second = map(stores.fs.read, both)
+        assert first == second is not None
 
 
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
@@ -442,7 +489,7 @@ def test_without_queue_ends_and_log_the_store_begins_anew(stores):
 
 def test_a_failed_write_of_queue_ends_is_harmless(stores, caplog):
     store = filled(stores)
-    stores.fs.fails = lambda operation, path: path.name == "queueends"
+    stores.fs.fails = lambda operation, path: path.name.startswith("queueends")
     flush(store)
     assert "the ends of the queues could not be written" in caplog.text
     store.tick(stores.clock.now)
@@ -533,7 +580,7 @@ def test_queues_that_another_program_has_made_longer_are_not_compared_with_the_l
         store.close()
     else:
         stores.crash()
-    stores.fs.write(stores.root / "queueends", ends)
+    lose_ends(stores, ends)
     stores.fs.nodes[stores.root / "checkpoint"].content[7] ^= 1
     store = stores.open()
     assert store.queue_range("T", 0) == (0, COUNT + 3)

@@ -224,6 +224,7 @@ def test_the_sizes_of_a_store_are_those_of_its_files(stores: Stores, done: list[
     assert (config.store_path_commit_log, plan.records, plan.gaps, plan.lost) == ("", COUNT, [], [])
     assert (plan.ends, plan.deleted) == ({("T", 0): COUNT}, set())
     (stores.root / "queueends").unlink()
+    (stores.root / "queueends.bak").unlink()
     shutil.rmtree(stores.root / "index")
     elsewhere = stores.root.parent / "log"
     (stores.root / "commitlog").rename(elsewhere)
