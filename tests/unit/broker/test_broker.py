@@ -248,7 +248,7 @@ def test_the_server_has_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert site.server_options == {
         "router": ("router", ("handlers of", "users")), "host": "127.0.0.1", "port": 10911, "after_read": "commit",
         "on_hold": "keep_hold", "on_disconnect": "disconnected", "idle_timeout": 99, "full_lanes": "full_lanes",
-        "tls": None, "authorize": None, "slow_turns": "slow turns", "authorize_run": None,
+        "tls": None, "authorize": None, "slow_turns": "slow turns", "authorize_run": None, "proxies": (),
     }  # fmt: skip
     limits = ("server.limit", lane_limits(site.broker.config), 1000)
     assert [call for call in site.calls if call[0] == "server.limit"] == [limits]
