@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if folder in ("interop", "spark"):
             item.add_marker(folder)
             if item.get_closest_marker("timeout") is None:  # the item's own would replace that of its module
-                item.add_marker(pytest.mark.timeout(600))  # JVMs on a busy machine
+                item.add_marker(pytest.mark.timeout(900))  # JVMs on a busy machine
         if "spark" in getattr(item, "fixturenames", ()):
             # PySpark leaves sockets to the garbage collector, which warns about them in whatever test runs then.
             item.add_marker(pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"))

@@ -41,6 +41,9 @@ QUICK_CONF = {
 once; whenever the other is over, a second by default, it writes a timer wheel of 38 MB, and how far its timers are."""
 START_SECONDS = 180.0
 """How long a JVM may take to say READY; the usual 3 s become a minute on a machine that is busy otherwise."""
+PATIENCE_SECONDS = 300.0
+"""How long what must come is waited for; far above what it takes. Where a client has left a Java broker it may take two
+minutes: one that handles a heartbeat after the end of the connection keeps the member, and its queues, for so long."""
 
 Row = dict[str, Any]
 
@@ -154,12 +157,12 @@ class JavaProcess:
             raise self.error(f"said {line!r} instead of READY")
         return self
 
-    def rows(self, timeout: float = 120.0) -> Iterator[Row]:
+    def rows(self, timeout: float = PATIENCE_SECONDS) -> Iterator[Row]:
         """The JSON lines to the end of stdout, each within ``timeout`` seconds of the one before."""
         while (line := self.line(timeout)) is not None:
             yield json.loads(line)
 
-    def until(self, wanted: Callable[[Row], bool], timeout: float = 120.0) -> list[Row]:
+    def until(self, wanted: Callable[[Row], bool], timeout: float = PATIENCE_SECONDS) -> list[Row]:
         """The rows up to and with the first wanted one; PeerError when it has not come within ``timeout`` seconds."""
         seen: list[Row] = []
         deadline = time.monotonic() + timeout
@@ -180,7 +183,7 @@ class JavaProcess:
         """Asks the JVM to shut down in good order; does not wait."""
         self._process.terminate()
 
-    def stop(self, timeout: float = 120.0) -> int:
+    def stop(self, timeout: float = PATIENCE_SECONDS) -> int:
         """Shuts the JVM down in good order and waits: what a test of a cleanly closed Java store needs."""
         self.terminate()
         return self.wait(timeout)
@@ -281,7 +284,14 @@ class JavaPeer:
             time.sleep(0.1)
 
     def produce(
-        self, namesrv: str, topic: str, n: int, *, java_options: str = "", timeout: float = 120.0, **named: Any
+        self,
+        namesrv: str,
+        topic: str,
+        n: int,
+        *,
+        java_options: str = "",
+        timeout: float = PATIENCE_SECONDS,
+        **named: Any,
     ) -> list[Row]:
         """Sends ``n`` messages and returns the ``sent`` rows; PeerError when a send failed.
 
@@ -301,14 +311,14 @@ class JavaPeer:
 
     def consumer(self, namesrv: str, topic: str, group: str, *, java_options: str = "", **named: Any) -> JavaProcess:
         """A Java consumer in the background, returned once it has started; read its ``rows()`` or ``until()``."""
-        named.setdefault("timeout", 120)
+        named.setdefault("timeout", int(PATIENCE_SECONDS))
         args = options(namesrv=namesrv, topic=topic, group=group, **named)
         process = self.start("consume", *args, java_options=java_options)
         process.until(lambda row: row["type"] == "ready", START_SECONDS)
         return process
 
     def consume(
-        self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = 120.0, **named: Any
+        self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = PATIENCE_SECONDS, **named: Any
     ) -> list[Row]:
         """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come."""
         process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
@@ -317,7 +327,7 @@ class JavaPeer:
             raise process.error(f"got {len(rows)} of {n} messages")
         return rows
 
-    def admin(self, *args: str, timeout: float = 120.0) -> str:
+    def admin(self, *args: str, timeout: float = PATIENCE_SECONDS) -> str:
         """What mqadmin prints. All commands share one JVM.
 
         :raises PeerError: it failed, which it says as the text of an exception.
@@ -327,7 +337,7 @@ class JavaPeer:
             raise PeerError(f"mqadmin {' '.join(args)} failed:\n{text[-3000:]}")
         return text
 
-    def say_admin(self, *args: str, timeout: float = 120.0) -> str:
+    def say_admin(self, *args: str, timeout: float = PATIENCE_SECONDS) -> str:
         """What mqadmin prints, exceptions included."""
         return str(self._run("admin", *args, timeout=timeout)[-1]["text"])
 

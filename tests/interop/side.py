@@ -13,16 +13,13 @@ from typing import Any, TypeVar
 from rocketmq_py import Admin
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode as Code
-from tests.interop.javapeer import JavaPeer, Row
+from tests.interop.javapeer import PATIENCE_SECONDS, JavaPeer, Row
 from tests.server.rawpeer import RawPeer
 
 T = TypeVar("T")
 
-WAIT_SECONDS = 120.0
-"""How long a test waits for what must come; far above what it takes, since no clock decides a test."""
-GHOST_SECONDS = 240.0
-"""The same where a client has left a Java broker: one that handles a heartbeat after the end of the connection keeps
-the member, and its queues, for two minutes more."""
+WAIT_SECONDS = PATIENCE_SECONDS
+"""How long a test waits for what must come, since no clock decides a test; as for Java's processes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rocketmq_py import Admin, aio
 from rocketmq_py.cli.topic.tail import follow
 from tests.interop.javapeer import JavaPeer, JavaProcess, JavaServer, Row
 from tests.interop.ours import OurServer
-from tests.interop.side import GHOST_SECONDS, Side, eventually, group
+from tests.interop.side import WAIT_SECONDS, Side, eventually, group
 from tests.server.cli import Cli
 
 
@@ -121,7 +121,7 @@ def test_group_commands_work_on_both_brokers(java: JavaPeer, side: Side) -> None
         assert (planned["from"], planned["to"]) == (5, 3)
         java.produce(side.namesrv, topic, 1)  # ends the wait of the consumer's pull
         consumed(consumer, {3, 4, 5})
-    eventually(lambda: cli.json("group", "describe", name)["members"], lambda members: not members, GHOST_SECONDS)
+    eventually(lambda: cli.json("group", "describe", name)["members"], lambda members: not members, WAIT_SECONDS)
     (watched, _) = cli.jsonl(*lag, "--watch", "--interval", 0.1, "-c", 2)
     assert watched["queues"][0]["end"] == 6
     cli.ok("group", "reset", name, topic, "--earliest", "-y")

@@ -8,7 +8,7 @@ from collections import defaultdict
 
 from rocketmq_py import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
 from tests.interop.javapeer import JavaPeer, JavaProcess, Row
-from tests.interop.side import GHOST_SECONDS, Inbox, Side, eventually, group
+from tests.interop.side import WAIT_SECONDS, Inbox, Side, eventually, group
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 KEYS = 6
@@ -49,7 +49,7 @@ class Deliveries:
         threading.Thread(target=self._read, args=(process,), daemon=True).start()
 
     def _read(self, process: JavaProcess) -> None:
-        for row in process.rows(timeout=2 * GHOST_SECONDS):
+        for row in process.rows(timeout=2 * WAIT_SECONDS):
             if row["type"] == "msg":
                 self.add("java", base64.b64decode(row["body"]))
 
@@ -57,7 +57,7 @@ class Deliveries:
         """Until each key's messages have all come."""
         with self._changed:
             done = self._changed.wait_for(
-                lambda: all(self._last(key) == numbers - 1 for key in range(KEYS)), GHOST_SECONDS
+                lambda: all(self._last(key) == numbers - 1 for key in range(KEYS)), WAIT_SECONDS
             )
         assert done, {key: self._numbers[key][-3:] for key in range(KEYS)}
 

@@ -15,7 +15,7 @@ from tests.interop.javapeer import JavaPeer, JavaProcess, Row
 from tests.interop.side import group
 from tests.server.test_rebuild import COUNT, broker_without_a_queue
 
-WAIT_SECONDS = 120.0
+WAIT_SECONDS = 240.0
 Place = tuple[int, int]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from rocketmq_py import ConsumeFromWhere, Message, MessageExt, MessageQueue, Producer, PushConsumer
 from tests.interop.javapeer import JavaPeer, JavaProcess
-from tests.interop.side import GHOST_SECONDS, Side, group
+from tests.interop.side import WAIT_SECONDS, Side, group
 
 QUEUES = 8
 
@@ -28,7 +28,7 @@ class Deliveries:
 
     def read_java(self, process: JavaProcess) -> threading.Thread:
         def read() -> None:
-            for row in process.rows(timeout=2 * GHOST_SECONDS):
+            for row in process.rows(timeout=2 * WAIT_SECONDS):
                 if row["type"] == "msg":
                     self.add(bytes.fromhex(row["keys"]).decode(), "java")
 
@@ -44,7 +44,7 @@ class Deliveries:
     def wait_for(self, bodies: list[str]) -> list[str]:
         """Who received each of these, once all are there."""
         with self._changed:
-            assert self._changed.wait_for(lambda: all(self.by_body[body] for body in bodies), GHOST_SECONDS), {
+            assert self._changed.wait_for(lambda: all(self.by_body[body] for body in bodies), WAIT_SECONDS), {
                 body: self.by_body[body] for body in bodies
             }
             return [",".join(self.by_body[body]) for body in bodies]
@@ -67,7 +67,7 @@ class Probe:
 
     def until(self, wanted: list[str]) -> None:
         """Probes until the owners are the wanted ones, twice in a row."""
-        deadline = time.monotonic() + GHOST_SECONDS
+        deadline = time.monotonic() + WAIT_SECONDS
         last: list[list[str]] = [[], []]
         while last != [wanted, wanted]:
             assert time.monotonic() < deadline, last
@@ -87,7 +87,7 @@ def halves(first: str, second: str) -> list[list[str]]:
 
 def split(probe: Probe) -> None:
     """Until each has half of the queues, as AVG allots them; whose half is the first depends on the client ids."""
-    deadline = time.monotonic() + GHOST_SECONDS
+    deadline = time.monotonic() + WAIT_SECONDS
     owners = probe.owners()
     while owners not in halves("java", "ours"):
         assert time.monotonic() < deadline, owners

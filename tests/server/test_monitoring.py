@@ -152,7 +152,7 @@ def test_series_have_a_limit(tmp_path, caplog):
             found = await cluster.samples()
             assert len(found["rocketmq_processor_watermark"]) == 3
             left_out = {one["metric"]: value for one, value in found["rocketmq_py_series_left_out"]}
-            assert left_out["rocketmq_processor_watermark"] == 7.0
+            assert left_out["rocketmq_processor_watermark"] == 9.0
             assert "rocketmq_processor_watermark are left out" in caplog.text
 
     asyncio.run(main())
