@@ -18,6 +18,7 @@ from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Buffer
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Item, Served
+from rocketmq_py.server.sliced_work import ReadTurns
 from rocketmq_py.server.tls_acceptor import Opening
 from rocketmq_py.wire.proxy_header import SIGNATURES
 
@@ -39,6 +40,7 @@ class Owner(Protocol):
     dispatcher: Dispatcher
     buffers: Buffers
     fault_log: FaultLog
+    turns: ReadTurns
     max_frame: int
     write_limit: int
 
@@ -94,8 +96,13 @@ class ServerConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.quiet_sweeps = 0
+        turns = self._owner.turns
         try:
-            output, fault, rest = self._serve(self.peer, self._feed(data))
+            items = self._feed(data)
+            if turns.is_crowded and items and not self._rest and not turns.admits():
+                self._postpone(items)
+                return
+            output, fault, rest = self._serve(self.peer, items)
         except CorruptFrame as e:
             self._fail(e, data)
             return
@@ -147,7 +154,7 @@ class ServerConnection(asyncio.Protocol):
             return
         self._transport.pause_reading()
         if not self._paused:
-            asyncio.get_running_loop().call_soon(self._resume_rest)
+            self._owner.turns.wait(self._resume_rest)
 
     def _add_to_rest(self, _: Peer, frames: Sequence[Item]) -> Served:
         """Queue frames behind the postponed ones; replaces the dispatcher's ``serve`` while frames are postponed.

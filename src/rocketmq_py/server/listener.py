@@ -22,6 +22,7 @@ from rocketmq_py.server.requests.dispatcher import Authorize, AuthorizeRun, Disp
 from rocketmq_py.server.requests.go_away import GoAway
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Router
+from rocketmq_py.server.sliced_work import ReadTurns
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.server.tls import TlsMode, TlsSettings, tls_contexts
 from rocketmq_py.server.tls_acceptor import Opening, Proxies, TlsAcceptor
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 _SWEEPS_PER_TIMEOUT = 8
 _BACKLOG = 1024
 _DRAIN_SECONDS = 1.0
+_CROWD = 64
+"""With more connections than this, the time that their reads take in one turn of the event loop is bounded."""
 
 _PORT_FAULTS: dict[int | None, str] = {
     errno.EADDRINUSE: "another process listens there; stop it or choose another port (0 picks a free one)",
@@ -98,6 +101,7 @@ class Server:
         )
         self.slow_turns = self.dispatcher.slow_turns
         self._grpc = grpc(self.dispatcher) if grpc is not None else None
+        self.turns = ReadTurns()
         self.buffers = Buffers(buffer_limit)
         self.fault_log = FaultLog()
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
@@ -253,9 +257,11 @@ class Server:
 
     def connected(self, connection: ServerConnection | GrpcConnection) -> None:
         self._connections[connection] = None
+        self.turns.is_crowded = len(self._connections) > _CROWD
 
     def disconnected(self, connection: ServerConnection | GrpcConnection) -> None:
         self._connections.pop(connection, None)
+        self.turns.is_crowded = len(self._connections) > _CROWD
         if not self._connections:
             self._all_gone.set()
         if self._on_disconnect is not None:

@@ -155,6 +155,62 @@ class SlicedWork:
         return True
 
 
+def _call_soon(callback: Callable[[], None]) -> object:
+    return asyncio.get_running_loop().call_soon(callback)
+
+
+class ReadTurns:
+    """The time that one turn of the event loop may take for what connections have read.
+
+    If data arrives on very many connections at once, the event loop delivers all of it in one turn. Once the requests
+    of a turn have used up its budget, those of further connections wait for the next turns, in the order of arrival.
+
+    :ivar is_crowded: whether there are so many connections that their reads must ask :meth:`admits`.
+    :param clock: returns the time in seconds; only differences matter.
+    :param call_soon: runs a callback in the next turn of the event loop.
+    """
+
+    def __init__(
+        self, budget_seconds: float = BUDGET_SECONDS, clock: Callable[[], float] = time.perf_counter,
+        call_soon: Callable[[Callable[[], None]], object] = _call_soon,
+    ) -> None:  # fmt: skip
+        self.is_crowded = False
+        self._budget = budget_seconds
+        self._clock = clock
+        self._call_soon = call_soon
+        self._end = 0.0  # of this turn's budget; 0 if it has not begun
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def admits(self) -> bool:
+        """Return True if a connection may serve its requests now; else it has to :meth:`wait`."""
+        now = self._clock()
+        if self._end:
+            return now < self._end
+        self._begin(now)
+        return True
+
+    def wait(self, serve: Callable[[], None]) -> None:
+        """Call a function in one of the next turns, after those that wait already."""
+        self._waiting.append(serve)
+        if not self._end:
+            self._begin(self._clock())
+
+    def _begin(self, now: float) -> None:
+        self._end = now + self._budget
+        self._call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        """Serve those that wait, for as long as the budget lasts; then what arrives in this turn has to wait, too."""
+        if not self._waiting:
+            self._end = 0.0
+            return
+        self._begin(self._clock())
+        while self._waiting:
+            self._waiting.popleft()()
+            if self._clock() >= self._end:
+                return
+
+
 class PeriodicSlicedJob:
     """A job in slices that is due again and again; it is not started while it still runs.
 

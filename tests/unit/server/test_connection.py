@@ -14,6 +14,7 @@ from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.connection import ServerConnection
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.requests.dispatcher import Dispatcher
+from rocketmq_py.server.sliced_work import ReadTurns
 from rocketmq_py.server.tls_acceptor import Opening
 from rocketmq_py.wire.command import Command, encode_command
 
@@ -79,6 +80,7 @@ class Owner:
         self.dispatcher = Dispatcher(Router(Echo()))
         self.buffers = Buffers(1_000_000)
         self.fault_log = FaultLog()
+        self.turns = ReadTurns()
         self.events = []
 
     def connected(self, connection):
@@ -366,3 +368,65 @@ def test_a_lost_connection_is_freed_without_the_garbage_collector(transport):
         assert held() is None
     finally:
         gc.enable()
+
+
+class Refusing(ReadTurns):
+    """A turn whose budget is used up; those that wait are served by hand."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_crowded = True
+        self.asked = 0
+        self.waiting = []
+
+    def admits(self):
+        self.asked += 1
+        return False
+
+    def wait(self, serve):
+        self.waiting.append(serve)
+
+
+def echo(opaque):
+    return encode_command(Command(RequestCode.GET_MAX_OFFSET, opaque, body=b"%d" % opaque))
+
+
+@pytest.fixture
+def crowded():
+    owner = Owner()
+    owner.turns = Refusing()
+    connection = ServerConnection(owner)
+    connection.connection_made(Transport())
+    return connection, owner.turns, connection._transport
+
+
+def test_requests_of_a_turn_whose_budget_is_used_up_wait_in_their_order(crowded):
+    connection, turns, transport = crowded
+    connection.data_received(echo(1))
+    assert (transport.writes, transport.done, len(turns.waiting)) == ([], ["pause_reading"], 1)
+    connection.data_received(echo(2)[:9])
+    connection.data_received(echo(2)[9:])
+    assert (turns.asked, len(turns.waiting)) == (1, 1), "the loop had read them before reading was paused"
+    turns.waiting.pop()()
+    assert transport.done == ["pause_reading", "resume_reading"]
+    assert b"".join(transport.writes).count(b"1") >= 1
+    assert [body in b"".join(transport.writes) for body in (b"1", b"2")] == [True, True]
+    connection.data_received(echo(3)[:9])
+    assert (turns.asked, turns.waiting) == (1, []), "nothing to serve yet"
+    turns.is_crowded = False
+    connection.data_received(echo(3)[9:])
+    assert (turns.asked, turns.waiting, len(transport.writes)) == (1, [], 2), "few connections do not ask"
+
+
+def test_a_corrupt_frame_of_a_turn_whose_budget_is_used_up_closes_the_connection(crowded):
+    connection, turns, transport = crowded
+    connection.data_received(b"\xff" * 8)
+    assert (transport.done, turns.asked) == (["close"], 0)
+
+
+def test_requests_of_a_closed_connection_that_wait_are_dropped(crowded):
+    connection, turns, transport = crowded
+    connection.data_received(echo(1))
+    transport.closing = True
+    turns.waiting.pop()()
+    assert transport.writes == []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 
-from rocketmq_py.server.sliced_work import PeriodicSlicedJob, SlicedWork, SpareTime, in_slices
+from rocketmq_py.server.sliced_work import PeriodicSlicedJob, ReadTurns, SlicedWork, SpareTime, in_slices
 
 
 class Loop:
@@ -223,3 +223,76 @@ def test_spare_time_begins_with_ten_milliseconds() -> None:
         spare = SpareTime(clock=lambda: work.now)
         spare.use(lambda seconds=seconds: work.take(seconds))  # type: ignore[misc]
         assert bool(spare) is left, "half of the time that passed is added"
+
+
+class Reads:
+    """Turns of an event loop that delivers data of connections; serving each takes one second."""
+
+    def __init__(self, budget: float) -> None:
+        self.now = 5.0
+        self.callbacks: list[Callable[[], None]] = []
+        self.turns = ReadTurns(budget, lambda: self.now, self.callbacks.append)
+        self.served: list[str] = []
+
+    def serve(self, name: str) -> None:
+        self.now += 1
+        self.served.append(name)
+
+    def turn(self, *names: str) -> list[str]:
+        """Run the callbacks, then deliver data of connections; return those that were served."""
+        before = len(self.served)
+        callbacks, self.callbacks[:] = self.callbacks[:], []
+        for callback in callbacks:
+            callback()
+        for name in names:
+            if self.turns.admits():
+                self.serve(name)
+            else:
+                self.turns.wait(lambda name=name: self.serve(name))  # type: ignore[misc]
+        return self.served[before:]
+
+
+def test_what_a_turn_has_no_time_for_waits_for_the_next_ones_in_order() -> None:
+    reads = Reads(budget=3)
+    assert reads.turn(*"abcdefghi") == ["a", "b", "c"]
+    assert reads.turn("x") == ["d", "e", "f"], "x comes after those that wait"
+    assert reads.turn("y", "z") == ["g", "h", "i"]
+    assert reads.turn() == ["x", "y", "z"]
+    assert reads.turn() == []
+    assert reads.callbacks == [], "nothing is scheduled once nobody waits"
+    reads.now += 100
+    assert reads.turn(*"abcd") == ["a", "b", "c"], "each turn has a budget of its own"
+
+
+def test_those_that_wait_and_new_ones_share_the_budget_of_a_turn() -> None:
+    reads = Reads(budget=3)
+    assert reads.turn(*"abcd") == ["a", "b", "c"]
+    assert reads.turn(*"efg") == ["d", "e", "f"]
+    assert reads.turn() == ["g"]
+
+
+def test_what_waits_without_a_read_before_it_is_served_in_the_next_turn() -> None:
+    reads = Reads(budget=2)
+    for name in "abc":
+        reads.turns.wait(lambda name=name: reads.serve(name))  # type: ignore[misc]
+    assert len(reads.callbacks) == 1
+    assert [reads.turn(), reads.turn(), reads.turn()] == [["a", "b"], ["c"], []]
+
+
+def test_one_that_fails_does_not_keep_the_others_waiting() -> None:
+    reads = Reads(budget=3)
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    reads.turns.wait(fail)
+    reads.turns.wait(lambda: reads.serve("b"))
+    with pytest.raises(ValueError, match="broken"):
+        reads.turn()
+    assert reads.turn() == ["b"]
+
+
+async def test_without_arguments_the_running_event_loop_serves_those_that_wait() -> None:
+    served: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    ReadTurns().wait(lambda: served.set_result("a"))
+    assert await served == "a"
