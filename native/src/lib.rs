@@ -7,6 +7,7 @@
 pub mod append;
 pub mod batch;
 pub mod columns;
+pub mod files;
 pub mod gather;
 pub mod hash;
 pub mod header;

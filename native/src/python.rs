@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::ptr;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyOverflowError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -13,6 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
+use crate::files::{Part, write_parts as write};
 use crate::gather::{Expected, HEAD, Places};
 use crate::hash::key_hash;
 use crate::index::{ENTRY, write_entries};
@@ -22,7 +24,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 6;
+const FORMAT: i32 = 7;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -867,6 +869,35 @@ fn index_entries<'py>(
     })
 }
 
+// -- files
+
+/// Write parts of many files, without holding the GIL meanwhile; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (parts, /))]
+fn write_parts(
+    py: Python<'_>,
+    parts: Vec<(PathBuf, u64, u64, Bound<'_, PyBytes>)>,
+) -> PyResult<(usize, Option<PyErr>)> {
+    calm(|| {
+        let parts: Vec<Part> = parts
+            .iter()
+            .map(|(path, size, position, data)| Part {
+                path: path.clone(),
+                size: *size,
+                position: *position,
+                data: data.as_bytes(),
+            })
+            .collect();
+        let (done, error) = py.detach(|| write(&parts));
+        let error = error.map(|error| {
+            let path = &parts[done.min(parts.len() - 1)].path;
+            let (number, text) = (error.raw_os_error(), error.to_string());
+            PyOSError::new_err((number.unwrap_or(0), text, path.display().to_string()))
+        });
+        Ok((done, error))
+    })
+}
+
 // -- reads
 
 type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
@@ -917,7 +948,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, gather,
-        index_entries, key_hashes, plain_messages, send_fields,
+        index_entries, key_hashes, plain_messages, send_fields, write_parts,
     };
 
     #[pymodule_export]

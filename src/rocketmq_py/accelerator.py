@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 6
+FORMAT = 7
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -225,6 +225,15 @@ class Accelerator(Protocol):
         :returns: number of records; positions in the file of the first record and after the last one; the records, None
             if they lie next to each other there. None instead if there is no entry, or if one of these records is
             empty, not in the file, not behind the one before it, or not as expected.
+        """
+        ...
+
+    def write_parts(self, parts: list[tuple[str, int, int, bytes]], /) -> tuple[int, OSError | None]:
+        """Write parts of files, like :func:`rocketmq_py.store.fs.filesystem.write_each`, without holding the GIL.
+
+        Of the parts behind one that fails some can be written, too.
+
+        :param parts: path and size of each file, position in it, and data.
         """
         ...
 

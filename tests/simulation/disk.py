@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rocketmq_py.store import Workers
-from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, FilePart, InnerFolder, write_each
 from rocketmq_py.store.log.flusher import Flusher
 from tests.folders import inner_folders
 
@@ -105,6 +105,9 @@ class Disk:
         assert len(node.content) == size, f"{path} would be resized"
         return DiskFile(path, node)
 
+    def write_parts(self, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+        return write_each(self, parts)
+
     def names(self, directory: Path) -> list[str]:
         return sorted(self._below.get(str(directory), ()))
 
@@ -134,8 +137,8 @@ class Disk:
         node.durable = bytes(data)
         self._put(path, node)
 
-    def sync(self, paths: Sequence[Path]) -> None:
-        for path in paths:
+    def sync(self, paths: Sequence[Path | str]) -> None:
+        for path in map(Path, paths):
             node = self.nodes.get(str(path))
             if node is not None:
                 node.durable = bytes(node.content)

@@ -17,6 +17,7 @@ from rocketmq_py_native._native import (
     key_hashes,
     plain_messages,
     send_fields,
+    write_parts,
 )
 
 __all__ = [
@@ -33,4 +34,5 @@ __all__ = [
     "key_hashes",
     "plain_messages",
     "send_fields",
+    "write_parts",
 ]

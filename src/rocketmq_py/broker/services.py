@@ -142,7 +142,7 @@ class Services:
         self.slow_turns = SlowTurns()
         """Long turns of the event loop; the listener and the periodic jobs report to it."""
         self._config = config
-        self._fs = fs or OsFileSystem()
+        self._fs = fs or OsFileSystem(installed())
         self._new_rpc_client = new_rpc_client
         self._store_config = store_config
         self._clock = clock

@@ -102,7 +102,7 @@ class MessageStore:
         self.layout = StoreLayout(Path(root), self.config.commit_log_directory)
         self._on_arrival = on_arrival
         self._on_written = on_written
-        self._fs = fs or OsFileSystem()
+        self._fs = fs or OsFileSystem(accelerator)
         self.workers = workers or Workers()
         """Runs blocking work on files of the store, and other blocking work of the broker."""
         self.loader = Loader(self.load, self.new_residency, self.workers.executor("rocketmq-read-tables"))

@@ -87,9 +87,8 @@ class FlushSchedule:
         return now - self._round_at >= self._config.flush_consume_queue_thorough_interval and end != self._round_end
 
     def _continue_round(self, current: _Round, now: int) -> None:
-        for _ in range(min(_SPILLS_PER_TICK, len(current.queues))):
-            current.queues[-1].spill()
-            current.queues.pop()
+        self._queues.spill(current.queues[-_SPILLS_PER_TICK:])
+        del current.queues[-_SPILLS_PER_TICK:]
         if not current.queues and self._index.build():  # else keys wait for the disk, and the round with them
             self._flushed_at = now
             self._request_everything(current.readable)

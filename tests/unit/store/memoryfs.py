@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, FilePart, InnerFolder, write_each
 from tests.folders import inner_folders
 
 PAGE = 512
@@ -185,6 +185,9 @@ class MemoryFileSystem:
         assert len(node.content) == size, f"{path} would be resized"
         return MemoryFile(self, path, node)
 
+    def write_parts(self, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+        return write_each(self, parts)
+
     def names(self, directory: Path) -> list[str]:
         return self.nodes.names(str(self.inside(directory)))
 
@@ -218,8 +221,8 @@ class MemoryFileSystem:
         node.durable = data
         self.modified[path] = max(self.modified.values(), default=0) + 1
 
-    def sync(self, paths: Sequence[Path]) -> None:
-        for path in paths:
+    def sync(self, paths: Sequence[Path | str]) -> None:
+        for path in map(Path, paths):
             self.check("sync", self.inside(path))
             node = self.nodes.get(path)
             if node is not None:

@@ -97,6 +97,18 @@ class InnerFolder(NamedTuple):
     is_head_all: bool = False
 
 
+class FilePart(NamedTuple):
+    """Bytes to be written into a file of ``size`` bytes; without data the file is only made.
+
+    The path is a string, because path objects of ten thousand files cost more than writing them.
+    """
+
+    path: str
+    size: int
+    position: int
+    data: bytes
+
+
 class FileSystem(Protocol):
     """File operations of the store. Failures are ``OSError``."""
 
@@ -108,6 +120,12 @@ class FileSystem(Protocol):
         """Open the file of exactly ``size`` bytes at ``path``.
 
         A missing file is created with its parent directories; without ``create``, ``FileNotFoundError`` is raised.
+        """
+
+    def write_parts(self, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+        """Write parts of many files, each opened as by :meth:`open` and closed. Any thread may call it.
+
+        :returns: the number of parts before the first that failed, all of which are written, and its error.
         """
 
     def names(self, directory: Path) -> list[str]:
@@ -138,7 +156,7 @@ class FileSystem(Protocol):
     def write(self, path: Path, data: bytes) -> None:
         """Replace a small file atomically: after a crash it has the old or the new content, never a mixture."""
 
-    def sync(self, paths: Sequence[Path]) -> None:
+    def sync(self, paths: Sequence[Path | str]) -> None:
         """Block until these files are on disk; missing ones are skipped. Any thread may call it."""
 
     def remove(self, path: Path) -> None:
@@ -161,3 +179,18 @@ class FileSystem(Protocol):
 
     def disk_usage(self, path: Path) -> DiskUsage:
         """Size of the disk that an existing path is on, and how much of it is used and free."""
+
+
+def write_each(fs: FileSystem, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+    """Do :meth:`FileSystem.write_parts` by opening one file after the other."""
+    for number, (path, size, position, data) in enumerate(parts):
+        try:
+            file = fs.open(Path(path), size)
+            try:
+                if data:
+                    file.write(position, data)
+            finally:
+                file.close()
+        except OSError as e:
+            return number, e
+    return len(parts), None

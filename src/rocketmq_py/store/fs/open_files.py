@@ -5,6 +5,7 @@ With it, ten thousand queues do not need ten thousand file descriptors.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt
@@ -43,7 +44,7 @@ class OpenFiles:
         self.file_size = file_size
         self._limit = max(1, limit)
         self._open: dict[Path, File] = {}
-        self._dirty: set[Path] = set()
+        self._dirty: set[str] = set()
 
     def get(self, path: Path, *, create: bool = False) -> File:
         """Return the open file at ``path``; use it only until the next call, which may close it.
@@ -61,22 +62,26 @@ class OpenFiles:
     def write(self, path: Path, position: int, data: bytes | bytearray) -> None:
         """Write to a file, created if missing, and mark it dirty."""
         self.get(path, create=True).write(position, data)
-        self._dirty.add(path)
+        self._dirty.add(str(path))
+
+    def wrote(self, paths: Iterable[str]) -> None:
+        """Mark files dirty that were written by :meth:`FileSystem.write_parts`."""
+        self._dirty.update(paths)
 
     def erase(self, path: Path, position: int) -> None:
         """Zero a file from ``position`` to its end and mark it dirty."""
         self.get(path).erase(position)
-        self._dirty.add(path)
+        self._dirty.add(str(path))
 
     def remove(self, path: Path) -> None:
         """Close and remove a file."""
         file = self._open.pop(path, None)
         if file is not None:
             file.close()
-        self._dirty.discard(path)
+        self._dirty.discard(str(path))
         self.fs.remove(path)
 
-    def take_dirty(self) -> list[Path]:
+    def take_dirty(self) -> list[str]:
         """Return the files written since the last call and clear their marks."""
         dirty, self._dirty = list(self._dirty), set()
         return dirty

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.fs import mapped_pages
-from rocketmq_py.store.fs.filesystem import DiskUsage, InnerFolder
+from rocketmq_py.store.fs.filesystem import DiskUsage, FilePart, InnerFolder, write_each
 
 if sys.platform == "win32":
     import msvcrt
@@ -179,7 +180,13 @@ class OsLock:
 
 
 class OsFileSystem:
-    """Files of this machine; see :class:`rocketmq_py.store.fs.filesystem.FileSystem`."""
+    """Files of this machine; see :class:`rocketmq_py.store.fs.filesystem.FileSystem`.
+
+    :param accelerator: writes many files at once; None for Python functions only.
+    """
+
+    def __init__(self, accelerator: Accelerator | None = None) -> None:
+        self._accelerator = accelerator
 
     @property
     def tells_residency(self) -> bool:
@@ -193,6 +200,11 @@ class OsFileSystem:
                 raise
             _make_folders(os.path.dirname(path))  # noqa: PTH120 - paths of ten thousand new queues cost a second
             return OsFile(path, size, _CREATE)
+
+    def write_parts(self, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+        if self._accelerator is None:
+            return write_each(self, parts)
+        return self._accelerator.write_parts(list(parts))
 
     def names(self, directory: Path) -> list[str]:
         try:
@@ -244,7 +256,7 @@ class OsFileSystem:
         """Open a new file for writing, or an existing one emptied."""
         return path.open("wb")
 
-    def sync(self, paths: Sequence[Path]) -> None:
+    def sync(self, paths: Sequence[Path | str]) -> None:
         if len(paths) > _MANY and _SYNC_COVERS_MAPPING:
             os.sync()  # blocks on Linux; one journal commit instead of one for each of thousands of files
             return

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from rocketmq_py.store.fs.filesystem import FilePart
 from rocketmq_py.store.fs.os_files import OsFile, OsFileSystem, OsLock
 
 if sys.platform == "win32":
@@ -22,7 +23,7 @@ else:
 _OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
-def _refuse(path: Path) -> NoReturn:
+def _refuse(path: Path | str) -> NoReturn:
     raise PermissionError(f"{path} is opened read-only")
 
 
@@ -68,7 +69,12 @@ class ReadOnlyFileSystem(OsFileSystem):
         del data
         _refuse(path)
 
-    def sync(self, paths: Sequence[Path]) -> None:
+    def write_parts(self, parts: Sequence[FilePart]) -> tuple[int, OSError | None]:
+        for part in parts:
+            _refuse(part.path)
+        return 0, None
+
+    def sync(self, paths: Sequence[Path | str]) -> None:
         if paths:
             _refuse(paths[0])
 

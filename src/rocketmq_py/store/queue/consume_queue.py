@@ -7,6 +7,7 @@ them from the commit log.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache, partial
@@ -16,9 +17,9 @@ from struct import Struct
 from typing import ClassVar
 from zlib import crc32
 
-from rocketmq_py.core.paths import below
+from rocketmq_py.core.paths import below, component
 from rocketmq_py.store.codec.packing import Entries
-from rocketmq_py.store.fs.filesystem import InnerFolder
+from rocketmq_py.store.fs.filesystem import FilePart, InnerFolder
 from rocketmq_py.store.fs.layout import segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles, has_size
 from rocketmq_py.store.fs.residency import Residency
@@ -176,14 +177,30 @@ class ConsumeQueue:
         """
         while self.tail:
             number = self.tail_start % self._per_file
-            room = (self._per_file - number) * self.width
-            part = self.tail[:room]
-            start = self._open_segment(self.tail_start)
-            self._files.write(self._path(start), number * self.width, part)
-            if number == 0 or start in self.checksums:
-                self.checksums[start] = crc32(part, self.checksums[start] if number else 0)
-            self.tail_start += len(part) // self.width
-            del self.tail[:room]
+            part = self.tail[: (self._per_file - number) * self.width]
+            self._files.write(self._path(self._open_segment(self.tail_start)), number * self.width, part)
+            self._written(part)
+
+    def first_part(self) -> FilePart:
+        """Return what of the tail, which is not empty, belongs into the first file; see :meth:`part_written`."""
+        number = self.tail_start % self._per_file
+        data = bytes(self.tail[: (self._per_file - number) * self.width])
+        path = self._path_text(self._open_segment(self.tail_start))
+        return FilePart(path, self._files.file_size, number * self.width, data)
+
+    def part_written(self, part: FilePart) -> None:
+        """Remove from the tail what was written to a file, which :meth:`first_part` has returned."""
+        self._files.wrote((part.path,))
+        self._written(part.data)
+
+    def _written(self, part: bytes | bytearray) -> None:
+        """Take the first entries of the tail, which are in their file now, into the checksums, and remove them."""
+        number = self.tail_start % self._per_file
+        start = self.tail_start - number
+        if number == 0 or start in self.checksums:
+            self.checksums[start] = crc32(part, self.checksums[start] if number else 0)
+        self.tail_start += len(part) // self.width
+        del self.tail[: len(part)]
 
     def _open_segment(self, offset: int) -> int:
         """Start of the file that contains ``offset``; adds it to the list of files."""
@@ -310,11 +327,12 @@ class ConsumeQueue:
         """Configured size of its files in bytes."""
         return self._files.file_size
 
-    def missing_file(self) -> Path | None:
-        """Path of the first file, if the queue has entries but no file yet; else None."""
+    def missing_file(self) -> FilePart | None:
+        """The first file, without data, if the queue has entries but no file yet; else None."""
         if self._starts or not self.tail:
             return None
-        return self._path(self.tail_start - self.tail_start % self._per_file)
+        path = self._path_text(self.tail_start - self.tail_start % self._per_file)
+        return FilePart(path, self._files.file_size, 0, b"")
 
     @property
     def first_entry(self) -> int:
@@ -520,6 +538,11 @@ class ConsumeQueue:
         if path is None:
             path = self._paths[start] = self._directory / segment_name(start * self.width)
         return path
+
+    def _path_text(self, start: int) -> str:
+        """As :meth:`_path`, for one of very many files."""
+        name = segment_name(start * self.width)
+        return f"{self._root}{os.sep}{component(self.topic)}{os.sep}{self.queue_id}{os.sep}{name}"
 
     def _is_filled(self, raw: bytes, physical_end: int) -> bool:
         """True if an entry was written, and is blank or of a message that ends at ``physical_end`` or before."""

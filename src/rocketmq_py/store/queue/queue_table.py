@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _CHECKED_BYTES = 16 * 1024 * 1024
 """Bytes of queue files whose checksums are verified at a start, some 15 ms; the others are checked by their sizes."""
 _UNFINISHED = "its rebuild has not ended"
+_SPILLED_AT_ONCE = 1_000
+"""Number of files that are written at once."""
 _SPILL_AT = 16 * 1024
 """Size of a tail, in bytes, from which on it is written to its file."""
 
@@ -307,12 +309,24 @@ class QueueTable:
             if len(queue.tail) >= _SPILL_AT:
                 queue.spill()
 
-    def spill(self) -> None:
-        """Write the tails of all queues to their files, some of which a thread makes meanwhile."""
-        queues = self.with_tail()
-        self.new_files.share(queues)
-        for queue in queues:
-            queue.spill()
+    def spill(self, queues: Sequence[ConsumeQueue] | None = None) -> None:
+        """Write the tails of queues to their files, many files at once.
+
+        :param queues: None: all queues.
+        :raises OSError: the disk is full or fails; entries not written stay in memory.
+        """
+        left = [queue.entry_queue for queue in (self.with_tail() if queues is None else queues)]
+        while left := [queue for queue in left if queue.tail]:
+            for begin in range(0, len(left), _SPILLED_AT_ONCE):
+                self._spill_first_parts(left[begin : begin + _SPILLED_AT_ONCE])
+
+    def _spill_first_parts(self, queues: Sequence[ConsumeQueue]) -> None:
+        parts = [queue.first_part() for queue in queues]
+        done, error = self._fs.write_parts(parts)
+        for queue, part in zip(queues[:done], parts, strict=False):
+            queue.part_written(part)
+        if error is not None:
+            raise error
 
     def with_tail(self) -> list[ConsumeQueue]:
         """Queues with entries that are not yet in their files."""
@@ -392,7 +406,7 @@ class QueueTable:
             self.remove_topic(topic)
         self.finish_removals()
 
-    def take_dirty(self) -> list[Path]:
+    def take_dirty(self) -> list[str]:
         """Return the files written since the last call and clear their marks."""
         return self._files.take_dirty() + self._batch_files.take_dirty()
 

@@ -13,14 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.errors import ConfigError, NameIllegal, StoreLocked
 from rocketmq_py.store import ConfigFile, MessageStore, OsFileSystem, StoreConfig, delay_levels
 from rocketmq_py.store.fs import mapped_pages, os_files, readonly
-from rocketmq_py.store.fs.filesystem import InnerFolder
+from rocketmq_py.store.fs.filesystem import FilePart, InnerFolder
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name, segment_name, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
 from rocketmq_py.wire.fastjson import BareKey, dumps_pretty
+from tests.accelerated import needs_accelerator
 from tests.unit.store.helpers import HOST, SMALL, fill, numbers, read_queue
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -49,6 +51,24 @@ def test_a_new_file_is_zeroed_and_keeps_written_bytes(fs, tmp_path):
     assert again.read(98, 10) == bytes(2) + b"ab" + bytes(6)
     assert again.buffer[9_990:] == bytes(10)
     again.close()
+
+
+@pytest.mark.parametrize("accelerator", [None, pytest.param("native", marks=needs_accelerator)])
+@pytest.mark.parametrize("count", [3, 130])
+def test_parts_of_many_files_are_written_up_to_the_first_that_fails(tmp_path, accelerator, count):
+    fs = OsFileSystem(installed() if accelerator else None)
+    paths = [tmp_path / str(number % 2) / "a" / str(number) for number in range(count)]
+    parts = [FilePart(str(path), 90, number % 80, b"%d" % number) for number, path in enumerate(paths)]
+    assert fs.write_parts([*parts, FilePart(str(tmp_path / "empty"), 7, 0, b"")]) == (count + 1, None)
+    assert (tmp_path / "empty").read_bytes() == bytes(7)
+    assert fs.write_parts([part._replace(position=84, data=b"end") for part in parts]) == (count, None)
+    expected = [bytes(part.position) + part.data for part in parts]
+    assert [path.read_bytes() for path in paths] == [one.ljust(84, b"\0") + b"end\0\0\0" for one in expected]
+    wrong = [*parts[:-2], FilePart(str(tmp_path / "0"), 90, 0, b"x"), parts[-1]]
+    done, error = fs.write_parts([part._replace(data=b"new", position=0) for part in wrong])
+    assert (done, error.errno) == (count - 2, errno.EISDIR)
+    assert {path.read_bytes()[:3] for path in paths[:-2]} == {b"new"}
+    assert fs.write_parts([]) == (0, None)
 
 
 def test_a_missing_file_is_created_on_request_only(fs, tmp_path):
@@ -531,7 +551,7 @@ def test_the_number_of_open_files_is_bounded(tmp_path):
     for i in range(20):
         assert files.get(tmp_path / str(i)).read(0, 3) == b"%03d" % i
     assert memory.most_open == 4
-    assert sorted(files.take_dirty()) == sorted(tmp_path / str(i) for i in range(20))
+    assert sorted(files.take_dirty()) == sorted(str(tmp_path / str(i)) for i in range(20))
     assert files.take_dirty() == []
     files.remove(tmp_path / "19")
     assert tmp_path / "19" not in memory.nodes

@@ -71,12 +71,31 @@ def test_entries_are_pending_then_readable_then_in_files() -> None:
     one.commit_pending()
     assert (one.next_offset, one.max_offset, one.read(0, 9)) == (1, 1, raw(entry(0)))
     assert fs.names(FOLDER) == []
-    assert one.missing_file() == FOLDER / NAMES[0]
+    assert one.missing_file() == (str(FOLDER / NAMES[0]), 80, 0, b"")
     one.spill()
     assert on_disk(fs) == raw(entry(0)) + bytes(60)
     assert (bytes(one.tail), one.tail_start, one.missing_file()) == (b"", 1, None)
     one.publish([*entry(1), *entry(2)], 3)
     assert (one.max_offset, one.read(0, 9)) == (3, raw(entry(0), entry(1), entry(2)))
+
+
+def test_the_parts_of_a_tail_are_written_by_somebody_else() -> None:
+    """File by file; what is written leaves the tail, and its checksum is that of :meth:`ConsumeQueue.spill`."""
+    fs = MemoryFileSystem()
+    files = OpenFiles(fs, 80, 1)
+    one = ConsumeQueue("T", 3, ROOT, files)
+    for begin, end in ((0, 3), (3, 10)):
+        one.publish([field for number in range(begin, end) for field in entry(number)], end)
+        while one.tail:
+            part = one.first_part()
+            assert (one.first_part(), one.max_offset) == (part, end), "nothing has changed before it is written"
+            assert fs.write_parts([part]) == (1, None)
+            one.part_written(part)
+    everything = raw(*map(entry, range(10)))
+    assert on_disk(fs) == everything + bytes(40)
+    assert one.checksums == {start: crc32(everything[20 * start : 20 * start + 80]) for start in (0, 4, 8)}
+    assert (one.first_entry, one.tail_start, one.read(0, 10)) == (0, 10, everything)
+    assert sorted(files.take_dirty()) == [str(FOLDER / name) for name in NAMES[:3]]
 
 
 def test_tails_of_any_length_fill_file_after_file() -> None:

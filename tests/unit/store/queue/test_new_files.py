@@ -85,26 +85,32 @@ def test_a_disk_that_is_full_is_a_warning_and_the_flush_tries_again(
     assert len(queue_files(stores)) == AT_ONCE
 
 
+def test_of_a_topic_that_is_deleted_while_the_thread_works_no_file_is_made(
+    stores: Stores, workers: LaterWorkers
+) -> None:
+    """The thread looks again before each group of files."""
+    store = filled(stores, workers, AT_ONCE)
+    store.tick(stores.clock())
+    made = 0
+
+    def delete_after_the_first_group(operation: str, path: Path) -> bool:
+        nonlocal made
+        made += operation == "create" and "consumequeue" in str(path)
+        if made == 1:
+            store._queues.by_key.pop((f"T{AT_ONCE - 1}", 0), None)
+        return False
+
+    stores.fs.fails = delete_after_the_first_group
+    workers.thread.run()
+    assert len(queue_files(stores)) == AT_ONCE - 1
+
+
 @pytest.mark.parametrize("batched", [False, True])
-def test_the_thread_makes_files_of_a_stop_from_the_last_queue_on(
+def test_a_stop_makes_the_files_that_the_thread_has_not_made(
     stores: Stores, workers: LaterWorkers, batched: bool
 ) -> None:
     store = filled(stores, workers, AT_ONCE, is_batched=lambda _: batched)
-    made_by_stop = 0
-
-    def run_thread_at_the_tenth(operation: str, path: Path) -> bool:
-        nonlocal made_by_stop
-        if operation == "create" and "consumequeue" in str(path):
-            made_by_stop += 1
-            if made_by_stop == 10:
-                stores.fs.fails = lambda *_: False
-                workers.thread.run()
-                assert len(queue_files(stores)) == AT_ONCE - 1, "all but the one that the stop makes now"
-                stores.fs.fails = run_thread_at_the_tenth
-        return False
-
-    stores.fs.fails = run_thread_at_the_tenth
     store.close()
-    assert made_by_stop == 10
+    assert len(queue_files(stores)) == AT_ONCE
     again = stores.open()
     assert {again.queue_range(f"T{number}", 0) for number in range(AT_ONCE)} == {(0, 1)}

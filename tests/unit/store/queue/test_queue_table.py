@@ -331,18 +331,43 @@ def test_files_that_were_written_are_synced_once():
     queues = table(fs)
     for topic in ("T", "B"):
         add(queues.create(topic, 0), 3)
-    assert queues.take_dirty() == [path_of("T", 0), path_of("B", 0)]
+    assert queues.take_dirty() == [str(path_of("T", 0)), str(path_of("B", 0))]
     assert queues.take_dirty() == []
     for number in range(3, 25):
         queues.by_key["T", 0].add(10 * number, 10, 0)
     queues.commit_pending([queues.by_key["T", 0]])
     assert queues.with_tail() == [queues.by_key["T", 0]]
     queues.spill()
-    assert sorted(queues.take_dirty()) == [path_of("T", 0), path_of("T", 0, 1)]
+    assert sorted(queues.take_dirty()) == [str(path_of("T", 0)), str(path_of("T", 0, 1))]
     queues.truncate(30)
     assert ranges(queues) == {("T", 0): (0, 3), ("B", 0): (0, 3)}
     queues.close()
     assert fs.open_files == 0
+
+
+def test_many_tails_are_written_together_up_to_a_disk_that_is_full(monkeypatch):
+    """Those after it stay in memory, and the next time writes them."""
+    monkeypatch.setattr(queue_table, "_SPILLED_AT_ONCE", 3)
+    fs = MemoryFileSystem()
+    queues = table(fs)
+    many = [queues.create(topic, queue_id) for topic in ("T", "B") for queue_id in range(4)]
+    for queue in many:
+        for number in range(25):
+            queue.add(10 * number, 10, number)
+        queue.commit_pending()
+    queues.spill(many[:1])
+    assert [bool(queue.tail) for queue in many] == [False] + [True] * 7
+    fs.fails = lambda operation, path: operation == "create" and path == path_of("B", 1)
+    with pytest.raises(OSError, match="No space left"):
+        queues.spill()
+    assert [queue.entry_queue.tail_start for queue in many] == [25, 20, 20, 20, 10, 0, 0, 0]
+    fs.fails = lambda *_: False
+    queues.spill()
+    assert queues.with_tail() == []
+    again = table(fs)
+    again.load(0)
+    assert ranges(again) == {(queue.topic, queue.queue_id): (0, 25) for queue in many}
+    assert set(queues.take_dirty()) == {str(path) for path in fs.nodes}
 
 
 def test_published_entries_of_removed_queues_are_dropped(monkeypatch):
