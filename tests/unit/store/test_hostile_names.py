@@ -39,9 +39,8 @@ def unchecked():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_queues, "component_fault", lambda _: None)
         for module in (layout, consume_queue):
-            patch.setattr(
-                module, "below", lambda root, name: root / (f"hostile-{len(name)}" if component_fault(name) else name)
-            )
+            patch.setattr(module, "below", lambda root, name: root / _tame(name))
+        patch.setattr(consume_queue, "component", _tame)
         yield
 
 
