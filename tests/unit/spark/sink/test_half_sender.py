@@ -265,3 +265,19 @@ def test_transactions_of_a_broker_without_a_master_stay_open() -> None:
         packed(SentHalf("broker-a", i, i, None) for i in range(9)), TRANSACTION_COMMIT
     )
     assert [half.table_offset for half in left] == list(range(9))
+
+
+def test_a_batch_is_filled_to_the_last_byte(keys: Iterator[str]) -> None:
+    """A message counts with 128 bytes for what is stored with it."""
+    rows = [row(i) for i in range(3)]
+    size = len(rows[0].body) + len(rows[0].properties) + 128
+    with scripted(Log()) as peer:
+        for room, together in ((3 * size, [3]), (3 * size - 1, [2, 1]), (2 * size, [2, 1])):
+            sender = HalfSender(
+                settings(peer, max_batch_bytes=room), lambda: next(keys), BadRecordPolicy(Mode.FAILFAST, "")
+            )
+            for one in rows:
+                sender.send(one)
+            assert [len(group) for group in sender._groups(list(sender._waiting))] == together
+            sender.flush()
+            sender.close()

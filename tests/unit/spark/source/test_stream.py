@@ -6,7 +6,7 @@ import json
 import pickle
 from contextlib import closing
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,7 @@ from rocketmq_py.arrow.options.offsets import Boundary, FromGroup
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.ranges import DataLossError
+from rocketmq_py.arrow.remoting.broker_origin import BrokerOrigin
 from rocketmq_py.arrow.remoting.queues import Addresses, QueueRoutes
 from rocketmq_py.errors import ConfigError, NetworkError, PermissionDenied
 from rocketmq_py.model import MessageQueue
@@ -616,6 +617,25 @@ def test_queues_that_cannot_be_looked_up_again_stay(caplog: pytest.LogCaptureFix
         assert reader._ends.gone([gone]) == {gone}
         assert len(peer.asked(RequestCode.GET_BROKER_CLUSTER_INFO)) == asked, "known until the routes are looked up"
         reader.stop()
+
+
+def test_topics_may_be_missing_after_a_first_look_or_a_restart() -> None:
+    """At the first look of a new query they are an error of its options; later they are reported as lost."""
+    asked: list[bool] = []
+
+    class Cluster:
+        def selected(self, _: object, *, missing: bool) -> list[MessageQueue]:
+            asked.append(missing)
+            return [QUEUE]
+
+    with scripted(Broker()) as peer:
+        fresh, restarted = (StreamEnds(cast(BrokerOrigin, Cluster()), options(peer)) for _ in range(2))
+    restarted.resume()
+    for ends in (fresh, restarted):
+        for _ in range(2):
+            ends.look_again()
+            ends.queues()
+    assert asked == [False, True, True, True]
 
 
 def test_offsets_of_a_slave_are_not_below_the_start() -> None:
