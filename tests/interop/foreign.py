@@ -21,7 +21,17 @@ from rocketmq_py import Admin, ConsumeFromWhere, Message, MessageQueue, Producer
 from rocketmq_py.model import MessageExt
 from tests.interop import foreign_builds
 from tests.interop.foreign_builds import PROGRAMS, Builder
-from tests.interop.foreign_modes import BROADCASTS, FED_BY_US, INPUTS, READ_BY_US, Row, verdicts
+from tests.interop.foreign_modes import (
+    BROADCASTS,
+    FED_BY_US,
+    INPUTS,
+    JUDGES,
+    READ_BY_US,
+    Judge,
+    Row,
+    mostly_delivered_again,
+    verdicts,
+)  # fmt: skip
 
 RESULTS = PROGRAMS / "results.toml"
 QUEUES = 4
@@ -42,7 +52,8 @@ class Client:
 
     ``modes`` has an empty text for a mode that works and a reason for one that does not; what the client does not offer
     is not there. ``quick`` clients are part of every run of the tests. Modes ``apart`` run in a process
-    of their own, since they disturb the others.
+    of their own, since they disturb the others. A client that ``asks_once`` does not repeat a request for another
+    delivery that failed, so that the message comes again only after its next start.
     """
 
     language: str
@@ -52,6 +63,11 @@ class Client:
     quick: bool = False
     program: str = ""
     apart: tuple[str, ...] = ()
+    asks_once: bool = False
+
+    @property
+    def judges(self) -> dict[str, Judge]:
+        return JUDGES | ({"retry": mostly_delivered_again} if self.asks_once else {})
 
     @property
     def name(self) -> str:
@@ -192,9 +208,10 @@ class Run:
     def verdicts(self, modes: tuple[str, ...], seconds: float) -> dict[str, str]:
         """What each mode lacks, once nothing lacks what is known to work, or after ``seconds``."""
         working = tuple(mode for mode in modes if not self.client.modes[mode])
-        self.wait(lambda rows: not any(verdicts(rows, working).values()), seconds)
+        judges = self.client.judges
+        self.wait(lambda rows: not any(verdicts(rows, working, judges).values()), seconds)
         with self._changed:
-            return verdicts(self.rows, modes)
+            return verdicts(self.rows, modes, judges)
 
     def end(self) -> None:
         """Asks the programs to close their clients, which need not work: some fail in their own destructors."""
