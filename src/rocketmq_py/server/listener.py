@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 _SWEEPS_PER_TIMEOUT = 8
 _BACKLOG = 1024
 _DRAIN_SECONDS = 1.0
+_READ_SECONDS = 0.03
+"""Of the reads in one turn of the event loop. With 10 ms, somebody beside 2,000 connections that join waits longer."""
 _CROWD = 64
 """With more connections than this, the time that their reads take in one turn of the event loop is bounded."""
 
@@ -101,7 +103,7 @@ class Server:
         )
         self.slow_turns = self.dispatcher.slow_turns
         self._grpc = grpc(self.dispatcher) if grpc is not None else None
-        self.turns = ReadTurns()
+        self.turns = ReadTurns(_READ_SECONDS)
         self.buffers = Buffers(buffer_limit)
         self.fault_log = FaultLog()
         self._loop_monitor = LoopMonitor(self.dispatcher, full_lanes, writing_limit_ms)
