@@ -51,6 +51,7 @@ class FullDiskFileSystem(OsFileSystem):
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.is_full = False
 
     def check(self, path: Path) -> None:

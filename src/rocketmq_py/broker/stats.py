@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from time import monotonic
 from typing import NamedTuple
 
 from rocketmq_py.core.broker.put_times import PutTimes
@@ -266,6 +268,20 @@ class Stats:
             self._gets.pop((group, topic), None)
             self.popped.pop((group, topic), None)
             self._dead.pop((topic, group), None)
+
+    @contextmanager
+    def timed(self, count: Callable[[MessageCounts, float, bool], None]) -> Iterator[None]:
+        """Count for metrics, if they are on, how long the ``with`` block takes.
+
+        :param count: counts the milliseconds, and whether the block ended without an exception.
+        """
+        begin, succeeded = monotonic(), False
+        try:
+            yield
+            succeeded = True
+        finally:
+            if self.message_counts is not None:
+                count(self.message_counts, (monotonic() - begin) * 1000, succeeded)
 
     def remove_group(self, group: str) -> None:
         """Drop the counters of a deleted group."""

@@ -94,6 +94,7 @@ class SlowDisk(OsFileSystem):
     """Its writes wait for the test, or fail."""
 
     def __init__(self):
+        super().__init__()
         self.may_write = threading.Event()
         self.is_writing = threading.Event()
         self.written = []

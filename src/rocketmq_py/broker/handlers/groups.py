@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from time import monotonic
 
 from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.cluster.clients import Clients
@@ -78,22 +77,14 @@ class GroupHandlers:
         return Reply()
 
     def _put(self, wanted: list[SubscriptionGroupConfig]) -> None:
-        counts, begin, succeeded = self._stats.message_counts, monotonic(), False
-        try:
-            self._put_checked(wanted)
-            succeeded = True
-        finally:
-            if counts is not None:
-                counts.created_group((monotonic() - begin) * 1000, succeeded=succeeded)
-
-    def _put_checked(self, wanted: list[SubscriptionGroupConfig]) -> None:
-        for group in wanted:
-            fault = group_fault(group.group_name) or retry_queues_fault(group.group_name, group.retry_queue_nums)
-            if fault is not None:
-                raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
-        if wanted:
-            self._groups.put(wanted)
-            check_written(self._groups.write_fault, "consumer groups")
+        with self._stats.timed(lambda counts, took, succeeded: counts.created_group(took, succeeded=succeeded)):
+            for group in wanted:
+                fault = group_fault(group.group_name) or retry_queues_fault(group.group_name, group.retry_queue_nums)
+                if fault is not None:
+                    raise BrokerError.of(ResponseCode.INVALID_PARAMETER, fault)
+            if wanted:
+                self._groups.put(wanted)
+                check_written(self._groups.write_fault, "consumer groups")
 
     @handles(Code.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from time import monotonic
+from contextlib import AbstractContextManager
 
 from rocketmq_py.broker.body_limits import checked
 from rocketmq_py.broker.cluster.registration import Registration
@@ -76,17 +75,13 @@ class TopicHandlers:
         )  # fmt: skip
         await self._put([wanted])
 
-    @contextmanager
-    def _timed(self, topic: str) -> Iterator[None]:
+    def _timed(self, topic: str) -> AbstractContextManager[None]:
         """Count for metrics how long a request takes that creates or changes topics."""
-        counts, begin, succeeded = self._stats.message_counts, monotonic(), False
-        try:
-            yield
-            succeeded = True
-        finally:
-            if counts is not None:
-                is_system, seconds = self._topics.is_system(topic), monotonic() - begin
-                counts.created_topic(seconds * 1000, succeeded=succeeded, is_system=is_system)
+        return self._stats.timed(
+            lambda counts, took, succeeded: counts.created_topic(
+                took, succeeded=succeeded, is_system=self._topics.is_system(topic)
+            )
+        )
 
     @handles(Code.UPDATE_AND_CREATE_TOPIC_LIST)
     async def create_many(self, peer: Peer, request: Request, body: bytes) -> Reply:

@@ -72,16 +72,21 @@ class SendTimes(SendHook):
 
 
 class _Deliveries:
-    """Records how old messages are that the application gets."""
+    """Records how old messages are that the application gets, and how long they waited for that if it is known."""
 
-    def __init__(self, recorder: Recorder, client_id: str, now_ms: Callable[[], int]) -> None:
-        self._recorder, self._client_id, self._now_ms = recorder, client_id, now_ms
+    def __init__(
+        self, recorder: Recorder, client_id: str, now_ms: Callable[[], int],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._recorder, self._client_id, self._now_ms, self._monotonic = recorder, client_id, now_ms, monotonic
 
     def note(self, messages: Sequence[MessageExt], group: str) -> None:
-        now = self._now_ms()
+        now_ms, now = self._now_ms(), self._monotonic()
         for message in messages:
             labels = {"topic": message.topic, "client_id": self._client_id, "consumer_group": group}
-            self._recorder.observe(DELIVERY, max(0, now - message.born_timestamp), labels)
+            self._recorder.observe(DELIVERY, max(0, now_ms - message.born_timestamp), labels)
+            if message.arrived is not None:
+                self._recorder.observe(AWAIT, (now - message.arrived) * 1_000, labels)
 
 
 class ConsumeTimes(ConsumeHook):
@@ -99,19 +104,12 @@ class ConsumeTimes(ConsumeHook):
         self, recorder: Recorder, client_id: str = "", now_ms: Callable[[], int] = _now_ms,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._recorder, self._client_id, self._monotonic = recorder, client_id, monotonic
-        self._deliveries = _Deliveries(recorder, client_id, now_ms)
+        self._recorder, self._client_id = recorder, client_id
+        self._deliveries = _Deliveries(recorder, client_id, now_ms, monotonic)
 
     def before(self, consumption: Consumption) -> None:
         """Record the ages of the messages, and how long they waited."""
         self._deliveries.note(consumption.messages, consumption.group)
-        now = self._monotonic()
-        for message in consumption.messages:
-            if message.arrived is not None:
-                labels = {
-                    "topic": message.topic, "client_id": self._client_id, "consumer_group": consumption.group,
-                }  # fmt: skip
-                self._recorder.observe(AWAIT, (now - message.arrived) * 1_000, labels)
 
     def after(self, consumption: Consumption) -> None:
         """Record the time of the listener's call."""

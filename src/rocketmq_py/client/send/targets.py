@@ -37,6 +37,7 @@ class SendPath(NamedTuple):
     """Cached for one topic until its route or the known addresses change: by writable queue where to send to.
 
     :ivar addresses: the addresses of all brokers that the cached routes had.
+    :ivar turn: picks the queues in turn.
     """
 
     route: TopicRoute

@@ -28,7 +28,7 @@ class Deltas:
 
     def exported(self, metrics: Iterable[Metric]) -> None:
         """Note that the deltas of these cumulative metrics have been exported."""
-        self._exported.update((key, point) for key, point in _points(metrics))
+        self._exported.update(_points(metrics))
 
     def forget_others(self, metrics: Iterable[Metric]) -> None:
         """Forget all series but those of these metrics: their topic or group was deleted."""

@@ -185,8 +185,6 @@ class OsFileSystem:
     :param accelerator: writes many files at once; None for Python functions only.
     """
 
-    _accelerator: Accelerator | None = None
-
     def __init__(self, accelerator: Accelerator | None = None) -> None:
         self._accelerator = accelerator
 

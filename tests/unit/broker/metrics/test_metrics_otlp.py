@@ -69,14 +69,20 @@ class Noting:
         self.is_closed = True
 
 
-def test_each_request_has_the_time_limit_and_is_compressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    channels = list[Noting]()
+@pytest.fixture
+def channels(monkeypatch: pytest.MonkeyPatch) -> list[Noting]:
+    """The channels that are opened, which note their requests."""
+    opened = list[Noting]()
 
     def insecure_channel(address: str, **options: Any) -> Noting:
-        channels.append(Noting(address, **options))
-        return channels[-1]
+        opened.append(Noting(address, **options))
+        return opened[-1]
 
     monkeypatch.setattr(grpc, "insecure_channel", insecure_channel)
+    return opened
+
+
+def test_each_request_has_the_time_limit_and_is_compressed(channels: list[Noting]) -> None:
     metrics = target(7, most_points=2, timeout_ms=3500)
     metrics.write(EXPOSITION, 5, 9)
     metrics.close()
@@ -160,14 +166,7 @@ def test_deltas_of_a_failed_request_are_sent_with_the_next() -> None:
         metrics.close()
 
 
-def test_nothing_is_sent_if_nothing_was_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    channels = list[Noting]()
-
-    def insecure_channel(address: str, **options: Any) -> Noting:
-        channels.append(Noting(address, **options))
-        return channels[-1]
-
-    monkeypatch.setattr(grpc, "insecure_channel", insecure_channel)
+def test_nothing_is_sent_if_nothing_was_counted(channels: list[Noting]) -> None:
     metrics, counters = target(7, in_delta=True), EXPOSITION.partition("# HELP level")[0]
     metrics.write(counters, 5, 9)
     metrics.write(counters, 5, 10)
