@@ -222,24 +222,39 @@ class Load:
                 caller.close()
 
     async def _produce(self, caller: RpcClient, queue: Queue) -> None:
-        sent_messages = self._ledger
         with contextlib.suppress(ConnectionLost, ConnectError):  # how each round ends
             while True:
-                is_batch = self._chance.random() < 0.2
-                numbers = [sent_messages.number() for _ in range(BATCH if is_batch else 1)]
-                content = (
-                    encode_batch([(0, body(n), b"KEYS\x01k%d" % n) for n in numbers]) if is_batch else body(numbers[0])
-                )
-                command = send_command(*queue, content, keys=f"k{numbers[0]}", is_batch=is_batch)
-                answer = await ask(caller, self._address, command)
-                assert answer.code == 0, answer
-                first = int(answer.ext["queueOffset"])
-                for offset, number in enumerate(numbers, first):
-                    assert offset not in sent_messages.acknowledged[queue], f"{queue}: offset {offset} was given twice"
-                    sent_messages.acknowledged[queue][offset] = number
-                self._left -= len(numbers)
-                if self._left <= 0:
-                    self._acknowledged.set()
+                how = self._chance.random()
+                if how < 0.2:
+                    await self._send_batch(caller, queue)
+                elif how < 0.5:  # one write, so that the broker stores them together
+                    sends = (self._send_one(caller, queue) for _ in range(BATCH))
+                    for lost in await asyncio.gather(*sends, return_exceptions=True):
+                        if lost is not None:
+                            raise lost
+                else:
+                    await self._send_one(caller, queue)
+
+    async def _send_one(self, caller: RpcClient, queue: Queue) -> None:
+        number = self._ledger.number()
+        answer = await ask(caller, self._address, send_command(*queue, body(number), keys=f"k{number}"))
+        self._acknowledge(queue, answer, [number])
+
+    async def _send_batch(self, caller: RpcClient, queue: Queue) -> None:
+        numbers = [self._ledger.number() for _ in range(BATCH)]
+        content = encode_batch([(0, body(n), b"KEYS\x01k%d" % n) for n in numbers])
+        command = send_command(*queue, content, keys=f"k{numbers[0]}", is_batch=True)
+        self._acknowledge(queue, await ask(caller, self._address, command), numbers)
+
+    def _acknowledge(self, queue: Queue, answer: Command, numbers: list[int]) -> None:
+        assert answer.code == 0, answer
+        known = self._ledger.acknowledged[queue]
+        for offset, number in enumerate(numbers, int(answer.ext["queueOffset"])):
+            assert offset not in known, f"{queue}: offset {offset} was given twice"
+            known[offset] = number
+        self._left -= len(numbers)
+        if self._left <= 0:
+            self._acknowledged.set()
 
     async def _consume(self, caller: RpcClient) -> None:
         """Reads on where it stands, and commits what it has."""

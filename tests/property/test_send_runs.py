@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import random
@@ -16,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.server import Peer
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
@@ -25,7 +26,7 @@ from rocketmq_py.server.requests.dispatcher import Dispatcher, Item
 from rocketmq_py.store import MessageStore
 from rocketmq_py.store.index.key_hash import key_hashes
 from rocketmq_py.wire.batch import encode_batch
-from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, ROCKETMQ, Frame, FrameDecoder, RunDecoder, encode_frame
 from rocketmq_py.wire.signing import Credentials
 from tests.accelerated import accelerator, needs_accelerator
@@ -368,3 +369,83 @@ def test_an_ordinary_send_is_plain() -> None:
     assert not isinstance(run, Frame)
     assert run.kinds() == [("t", 0, 0, "TAGS\x01A\x02", ""), ("t", 1, 0, "TAGS\x01A\x02", "")]
     assert run.frame(1)[2] == b"body"
+
+
+class WaitingPair(Pair):
+    """The same under SYNC_FLUSH: answers wait for the disk. ``heard`` are those to the last read."""
+
+    def __init__(self) -> None:
+        self.late: list[bytearray] = [bytearray(), bytearray()]
+        self.heard = b""
+        super().__init__()
+
+    def _broker(self) -> InProcess:
+        store = {
+            "max_message_size": MAX_BODY, "mapped_file_size_commit_log": LOG_FILE, "timer_wheel_enable": False,
+            "flush_disk_type": "SYNC_FLUSH",
+        }  # fmt: skip
+        made = InProcess(Path("/store"), store, fs=MemoryFileSystem())
+        made.services.sender._property_writer._new_key = lambda: "MADE"
+        return made
+
+    def _serve(self, running: InProcess, items: Sequence[Item]) -> tuple[bytes, str]:
+        late = self.late[running is self.fast]
+        self.peer = Peer(PEER, ("127.0.0.1", 10_911), late.extend)
+        return asyncio.run(self._serve_and_wait(running, items))
+
+    async def _serve_and_wait(self, running: InProcess, items: Sequence[Item]) -> tuple[bytes, str]:
+        found = super()._serve(running, items)
+        for _ in range(5):  # turns in which the callbacks of the flush run
+            await asyncio.sleep(0)
+        assert len(running.services.waiting_sends) == 0
+        running.services.waiting_sends._set_timer()  # none is left for the next loop
+        return found
+
+    def feed(self, data: bytes) -> None:
+        super().feed(data)
+        plain, self.heard = map(bytes, self.late)
+        assert answers_by_number(plain) == answers_by_number(self.heard)
+        for late in self.late:
+            late.clear()
+
+
+def answers_by_number(frames: bytes) -> list[tuple[int, bytes]]:
+    """Answers in the order of their numbers; sends that end in the same place of the log are answered in any order."""
+    return sorted((decode_command(frame).opaque, frame.header) for frame in FrameDecoder().feed(frames))
+
+
+hasty = st.lists(
+    st.tuples(st.sampled_from(["", "WAIT\x01false\x02", "WAIT\x01true\x02"]), st.integers(0, 2)), max_size=9
+)
+
+
+@given(st.lists(st.one_of(hasty, st.lists(sends(), max_size=6)), max_size=4))
+@settings(max_examples=examples(100))
+def test_answers_that_wait_for_the_disk_are_the_same(reads: list[list[Any]]) -> None:
+    with pair(WaitingPair()) as both:
+        for frames in reads:
+            both.feed(
+                b"".join(
+                    one if isinstance(one, bytes) else plain_send(one[1], f"K{number}", one[0])
+                    for number, one in enumerate(frames)
+                )
+            )
+
+
+def test_a_run_is_stored_at_once_under_sync_flush_and_told_when_the_disk_fails() -> None:
+    with pair(WaitingPair()) as both:
+        appended: list[int] = []
+        store = both.fast.services.store
+        append = store._writer.append
+        store._writer.append = lambda record: (appended.append(1), append(record))[1]
+        both.feed(b"".join(plain_send(i % 3, str(i)) for i in range(9)))
+        assert appended == []
+        for running in (both.plain, both.fast):
+            running.services._fs.failing.add("sync")
+        both.feed(b"".join(plain_send(i % 3, f"B{i}") for i in range(9)))
+        assert appended == []
+        answers = [decode_command(frame) for frame in FrameDecoder().feed(both.heard)]
+        assert {(one.code, "could not be synced" in (one.remark or ""), "msgId" in one.ext) for one in answers} == {
+            (ResponseCode.FLUSH_DISK_TIMEOUT, True, True)
+        }
+        assert len(answers) == 9

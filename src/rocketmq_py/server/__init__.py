@@ -2,7 +2,7 @@
 
 from rocketmq_py.server.listener import Server
 from rocketmq_py.server.peer import Peer, Responder
-from rocketmq_py.server.reply import Hold, Reply, RunReply, encode_reply
+from rocketmq_py.server.reply import Hold, Reply, RunHold, RunReply, encode_reply
 from rocketmq_py.server.requests.lanes import LaneLimit
 from rocketmq_py.server.requests.router import Handler, Outcome, Route, Router, RunHandler, handles, handles_runs
 from rocketmq_py.server.runner import run
@@ -18,6 +18,7 @@ __all__ = [
     "Route",
     "Router",
     "RunHandler",
+    "RunHold",
     "RunReply",
     "Server",
     "encode_reply",

@@ -60,12 +60,25 @@ class RunReply(NamedTuple):
     """The answers to consecutive sends of a run, which were handled together.
 
     ``stop`` is the index in the run after the last of them. ``opaques`` returns the numbers of the requests to answer,
-    without one-way requests. ``encode`` returns the frames of all answers as one buffer.
+    without one-way requests. ``encode`` returns the frames of all answers as one buffer. ``held`` says until when they
+    wait; None if they are sent at once.
     """
 
     stop: int
     opaques: Callable[[], list[int]]
     encode: Callable[[], Buffer]
+    held: RunHold | None = None
+
+
+class RunHold(NamedTuple):
+    """The wait of the answers to sends of a run, which end together.
+
+    ``hold`` is that of all of them: a reply of code 0 without fields stands for :attr:`RunReply.encode`. Any other
+    reply gives its code and remark to ``fail``, which returns the frames of all answers with these.
+    """
+
+    hold: Hold
+    fail: Callable[[int, str | None], Buffer]
 
 
 def encode_reply(reply: Reply, opaque: int) -> bytes:

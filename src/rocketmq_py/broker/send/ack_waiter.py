@@ -41,6 +41,8 @@ class WaitingSend(NamedTuple):
     slaves: int
     late: Reply | None = None
     """The answer after a timeout; None: FLUSH_DISK_TIMEOUT or FLUSH_SLAVE_TIMEOUT."""
+    sends: int = 1
+    """The number of sends that are answered together."""
 
 
 class AckWaiter:
@@ -75,15 +77,27 @@ class AckWaiter:
 
         :raises BrokerError: SYSTEM_ERROR, too few are in sync; never for a message with the property WAIT=false.
         """
-        if self._slaves_wanted() is None and not _skips_wait(properties):
+        if self.lacks_replicas() and not skips_wait(properties):
             raise BrokerError.of(Code.SYSTEM_ERROR, remarks.TOO_FEW_REPLICAS)
+
+    def lacks_replicas(self) -> bool:
+        """Return True if too few replicas are in sync for messages that wait."""
+        return self._slaves_wanted() is None
 
     def answer(self, reply: Reply, end: int, properties: str | None) -> Reply | Hold:
         """Return a hold until the log is safe up to ``end``; ``reply`` itself if the message need not wait.
 
         It need not wait if it has the property WAIT=false, or no flush and no slaves are required.
         """
-        return reply if _skips_wait(properties) else self._hold(reply, end, None)
+        return reply if skips_wait(properties) else self._hold(reply, end, None)
+
+    def hold_run(self, end: int, count: int) -> Hold | None:
+        """Return the hold of the answers to ``count`` sends, none of which skips the wait; None if none has to wait.
+
+        :param end: the offset of the log after the last of them.
+        """
+        held = self._hold(Reply(), end, None, count)
+        return held if isinstance(held, Hold) else None
 
     def answer_regardless(self, reply: Reply, end: int) -> Reply | Hold:
         """As :meth:`answer`, for records that the broker itself stored, so that no property can prevent the wait.
@@ -92,13 +106,13 @@ class AckWaiter:
         """
         return self._hold(reply, end, reply)
 
-    def _hold(self, reply: Reply, end: int, late: Reply | None) -> Reply | Hold:
+    def _hold(self, reply: Reply, end: int, late: Reply | None, count: int = 1) -> Reply | Hold:
         config, wanted = self._config, self._slaves_wanted()
         slaves = config.in_sync_replicas - 1 if wanted is None else wanted
         if not self._flushes and not slaves:
             return reply
         now = self._clock()
-        waiting = WaitingSend(reply, end, now, slaves, late)
+        waiting = WaitingSend(reply, end, now, slaves, late, count)
         return Hold(ACK_WAIT, now + max(config.sync_flush_timeout, config.slave_timeout), waiting)
 
 
@@ -107,7 +121,8 @@ def flushes(store: MessageStore) -> bool:
     return store.config.flush_disk_type == SYNC_FLUSH
 
 
-def _skips_wait(properties: str | None) -> bool:
+def skips_wait(properties: str | None) -> bool:
+    """Return True if a message has the property WAIT=false: its answer does not wait until it is safe."""
     return properties is not None and "WAIT\x01false" in properties
 
 
@@ -135,9 +150,11 @@ class WaitingSends:
         """Waiting sends by the number of slaves that must have their messages."""
         self._flushing: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._size = 0
 
     def __len__(self) -> int:
-        return sum(map(len, self._waits.values()))
+        """Number of sends that wait."""
+        return self._size
 
     @property
     def _furthest(self) -> int:
@@ -150,6 +167,7 @@ class WaitingSends:
         if waits is None:
             waits = self._waits[waiting.slaves] = ReplicaWaits()
         waits.add(waiting.end, waiting.since_ms, (responder, waiting))
+        self._size += waiting.sends
         if self._flushes and self._flushing is None:
             self._await_flush()
         if self._timer is None:
@@ -159,16 +177,21 @@ class WaitingSends:
         """Answer the sends whose messages have become safe."""
         for slaves, waits in self._waits.items():
             if waits:
-                reached = waits.reached(self._safe_end(slaves, waits.furthest))
+                reached = self._reached(waits, self._safe_end(slaves, waits.furthest))
                 self._count(waiting for _, waiting in reached)
                 answer_all((responder, waiting.reply) for responder, waiting in reached)
+
+    def _reached(self, waits: ReplicaWaits[_Waiter], end: int) -> list[_Waiter]:
+        reached = waits.reached(end)
+        self._size -= sum([waiting.sends for _, waiting in reached])
+        return reached
 
     def _count(self, waited: Iterable[WaitingSend]) -> None:
         """Count how long sends waited; the broker's own records do not count."""
         now = self._clock()
         for waiting in waited:
             if waiting.late is None:
-                self._times.observe(max(0, now - waiting.since_ms))
+                self._times.observe(max(0, now - waiting.since_ms), waiting.sends)
 
     def _safe_end(self, slaves: int, furthest: int) -> int:
         ends = [self._acknowledged(slaves)] if slaves > 0 else []
@@ -192,7 +215,7 @@ class WaitingSends:
         if error is None:
             self.release()
         else:
-            refused = [waiter for waits in self._waits.values() for waiter in waits.reached(waits.furthest)]
+            refused = [waiter for waits in self._waits.values() for waiter in self._reached(waits, waits.furthest)]
             answer_all((responder, _late(one, Code.FLUSH_DISK_TIMEOUT, str(error))) for responder, one in refused)
         if len(self) and self._furthest > self._store.flushed_offset:
             self._await_flush()
@@ -227,6 +250,7 @@ class WaitingSends:
         for waits in self._waits.values():
             while (first := waits.first) is not None and self._deadline(first) <= now:
                 responder, waiting = waits.pop()
+                self._size -= waiting.sends
                 self._count([waiting])
                 late.append((responder, _late(waiting, self._timeout_code(waiting))))
         answer_all(late)

@@ -82,7 +82,7 @@ class SendService:
         self.extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         """Header fields that every answer to a send has: region and trace switch."""
         self._ack_waiter = ack_waiter
-        self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra)
+        self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra, ack_waiter)
         self.targets = targets
         self.counts: MessageCounts | None = None
         """Counts stored messages for the metrics; None: nobody wants to know."""
@@ -102,9 +102,9 @@ class SendService:
     def send_run(self, peer: Peer, run: SendRun, begin: int) -> RunReply | None:
         """Store sends of a run from index ``begin`` on, up to the first that needs :meth:`send`.
 
-        :returns: None if the send at ``begin`` needs it; always if sends wait for disk or slaves (see ``ack_waiter``).
+        :returns: None if the send at ``begin`` needs it. The answers are held if the sends wait for disk or slaves.
         """
-        return self._runs.send(peer, run, begin, self.counts) if self._ack_waiter is None else None
+        return self._runs.send(peer, run, begin, self.counts)
 
     # -- one message
 

@@ -6,14 +6,17 @@ and by the rules of :mod:`rocketmq_py.broker.send.send`, which need no special t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from rocketmq_py.accelerator import RunAnswers, SendKind, SendRun
 from rocketmq_py.broker.records.message_properties import PropertyWriter
+from rocketmq_py.broker.send.ack_waiter import AckWaiter, skips_wait
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.core.metrics.counters import FIFO, NORMAL, MessageCounts
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK
-from rocketmq_py.server import Peer, Reply, RunReply, encode_reply
+from rocketmq_py.server import Peer, Reply, RunHold, RunReply, encode_reply
 from rocketmq_py.store import KindTarget, MessageStore
 from rocketmq_py.wire.frame import HEAD_SIZE
 
@@ -21,6 +24,18 @@ _SHARDED = "__SHARDINGKEY\x01"
 UNCOMMON_FLAGS = TRANSACTION_MASK | INNER_BATCH | HOSTS_V6
 _CACHED, _SHORT = 32_768, 128
 """So many kinds of sends are cached at most, of those with so many characters of properties: 20 MiB."""
+
+
+class _Sort(NamedTuple):
+    """Those fields of sends in which all that are stored by one call must be equal; None where it does not matter.
+
+    ``topic`` and ``message_type`` are counted together, and ``waits`` says whether the answers wait until the messages
+    are safe.
+    """
+
+    topic: str | None
+    message_type: str | None
+    waits: bool
 
 
 class SendRuns:
@@ -31,11 +46,12 @@ class SendRuns:
 
     :param host_hex: this broker's address in hexadecimal digits, the beginning of every message id.
     :param extra: fields of every answer to a send.
+    :param ack_waiter: decides which answers wait until the messages are safe; None: they never wait.
     """
 
     def __init__(
         self, store: MessageStore, targets: SendTargets, property_writer: PropertyWriter, host_hex: str,
-        extra: dict[str, str],
+        extra: dict[str, str], ack_waiter: AckWaiter | None = None,
     ) -> None:  # fmt: skip
         self._append = store.append_run
         self._log_end = store.appended_end
@@ -43,7 +59,9 @@ class SendRuns:
         self._common_tags_code = property_writer.common_tags_code
         self._suffix = property_writer.suffix.encode()
         self._host = host_hex.encode()
+        self._extra = extra
         self._pieces = answer_pieces(extra)
+        self._ack_waiter = ack_waiter
 
     def send(self, peer: Peer, run: SendRun, begin: int, counts: MessageCounts | None = None) -> RunReply | None:
         """Store the sends of a run from index ``begin`` on, up to the first one that is not plain.
@@ -55,30 +73,47 @@ class SendRuns:
         kinds = run.kinds()
         plain = self._plain.get
         targets = [plain(kind) or self._target(kind) for kind in kinds]
-        if counts is None:
+        if counts is None and self._ack_waiter is None:
             found = self._append(run, begin, targets, peer.host, self._suffix)
-        else:
-            found = self._append_counted(peer, run, begin, kinds, targets, counts)
-        if found is None:
-            return None
-        stop, answers = found
-        return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host))
+            return self._reply(*found, None) if found is not None else None
+        return self._send_sorted(peer, run, begin, kinds, targets, counts)
 
-    def _append_counted(
-        self, peer: Peer, run: SendRun, begin: int, kinds: list[SendKind], targets: list[KindTarget | None],
-        counts: MessageCounts,
-    ) -> tuple[int, RunAnswers] | None:  # fmt: skip
-        """Store the sends up to the first that is not plain or differs in topic or type, and count them."""
-        shown = [(topic, FIFO if _SHARDED in others else NORMAL) for topic, _, _, others, _ in kinds]
-        for topic, kind in dict.fromkeys(shown):
-            same = [target if one == (topic, kind) else None for target, one in zip(targets, shown, strict=True)]
+    def _send_sorted(
+        self, peer: Peer, run: SendRun, begin: int, kinds: Sequence[SendKind], targets: Sequence[KindTarget | None],
+        counts: MessageCounts | None,
+    ) -> RunReply | None:  # fmt: skip
+        """Store the sends up to the first that is not plain or is of another :class:`_Sort`, and count them.
+
+        Sends that wait are left to the caller, who refuses them, while too few replicas are in sync.
+        """
+        waiter = self._ack_waiter
+        sorts = [_sort(kind, waits=waiter is not None, counted=counts is not None) for kind in kinds]
+        refused = waiter is not None and waiter.lacks_replicas()
+        for sort in dict.fromkeys(sorts):
+            if sort.waits and refused:
+                continue
+            same = [target if one == sort else None for target, one in zip(targets, sorts, strict=True)]
             before = self._log_end()
             found = self._append(run, begin, same, peer.host, self._suffix)
             if found is not None:
                 count = found[0] - begin
-                counts.sent_many(topic, kind, count, self._log_end() - before, count)
-                return found
+                if counts is not None and sort.topic is not None and sort.message_type is not None:
+                    counts.sent_many(sort.topic, sort.message_type, count, self._log_end() - before, count)
+                return self._reply(*found, waiter if sort.waits else None)
         return None
+
+    def _reply(self, stop: int, answers: RunAnswers, waiter: AckWaiter | None) -> RunReply:
+        """Return the answers to what was stored; they wait as long as ``waiter`` says."""
+        held = None
+        answered = len(answers.opaques()) if waiter is not None else 0
+        hold = waiter.hold_run(self._log_end(), answered) if waiter is not None and answered else None
+        if hold is not None:
+            held = RunHold(hold, lambda code, remark: self._encode_failed(answers, code, remark))
+        return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host), held)
+
+    def _encode_failed(self, answers: RunAnswers, code: int, remark: str | None) -> bytes:
+        """Encode the answers to sends that are stored but not safe, such as after a timeout."""
+        return answers.encode(answer_pieces(self._extra, code, remark), self._host)
 
     def _target(self, kind: SendKind) -> KindTarget | None:
         topic, queue_id, sys_flag, others, _ = kind
@@ -96,19 +131,34 @@ class SendRuns:
         return found
 
 
+def _sort(kind: SendKind, *, waits: bool, counted: bool) -> _Sort:
+    """Return the sort of sends of a kind.
+
+    :param waits: whether answers wait, unless a message says otherwise.
+    :param counted: whether messages are counted by topic and type.
+    """
+    topic, _, _, others, _ = kind
+    waits = waits and not skips_wait(others)
+    return _Sort(topic, FIFO if _SHARDED in others else NORMAL, waits) if counted else _Sort(None, None, waits)
+
+
 def send_fields(msg_id: str, queue: str, offset: str, uniq_key: str, extra: dict[str, str]) -> dict[str, str]:
     """Return the header fields of the answer to a send."""
     return {"msgId": msg_id, "queueId": queue, "queueOffset": offset, "transactionId": uniq_key, **extra}
 
 
-def answer_pieces(extra: dict[str, str]) -> tuple[bytes, ...]:
+def answer_pieces(extra: dict[str, str], code: int = 0, remark: str | None = None) -> tuple[bytes, ...]:
     """Split the encoded header of an answer at its variable fields, which are left out.
 
     These are the request's number (opaque), message id, queue, offset and unique key, so there are six parts.
+
+    :param code: the response code; ``remark`` is its remark.
     """
     number, *marks = (b"1234567890", b"<id>", b"<queue>", b"<offset>", b"<key>")
     msg_id, queue, offset, uniq_key = (mark.decode() for mark in marks)
-    left = encode_reply(Reply(ext=send_fields(msg_id, queue, offset, uniq_key, extra)), int(number))[HEAD_SIZE:]
+    left = encode_reply(Reply(code, remark, ext=send_fields(msg_id, queue, offset, uniq_key, extra)), int(number))[
+        HEAD_SIZE:
+    ]
     pieces = []
     for mark in (number, *marks):
         piece, _, left = left.partition(mark)

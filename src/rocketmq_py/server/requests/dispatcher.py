@@ -108,6 +108,30 @@ class TimedResponder(Responder):
         return super().encode(reply)
 
 
+class RunResponder(Responder):
+    """Answers the sends of a run later, all at once, and counts how long that took if anybody wants to know.
+
+    :param run: the answers; they are held.
+    :param begin: when the requests arrived, on the monotonic clock; only with ``latency``.
+    """
+
+    __slots__ = ("_begin", "_latency", "_run")
+
+    def __init__(self, peer: Peer, run: RunReply, latency: RpcLatency | None) -> None:
+        super().__init__(peer, -1)
+        self._run, self._latency = run, latency
+        self._begin = 0.0 if latency is None else monotonic()
+
+    def encode(self, reply: Reply) -> bytes:
+        self._answered = True
+        if self._latency is not None:
+            key = RpcKey(RequestCode.SEND_MESSAGE_V2, reply.code, False, SUCCESS)
+            self._latency.observe(key, (monotonic() - self._begin) * 1000, len(self._run.opaques()))
+        held = self._run.held
+        assert held is not None
+        return bytes(held.fail(reply.code, reply.remark) if reply.code else self._run.encode())
+
+
 def _call_soon(callback: Callable[[], None]) -> object:
     return asyncio.get_running_loop().call_soon(callback)
 
@@ -239,9 +263,12 @@ class Dispatcher:
         while begin < end:
             found = handle(peer, run, begin) if handle is not None else None
             if found is not None:
-                if self.latency is not None:
-                    self._codes += [_PLAIN_SEND] * (found.stop - begin)
-                answers.append(found)
+                if found.held is not None:
+                    self._hold(found.held.hold, RunResponder(peer, found, self.latency))
+                else:
+                    if self.latency is not None:
+                        self._codes += [_PLAIN_SEND] * (found.stop - begin)
+                    answers.append(found)
                 begin, alone = found.stop, 1
                 continue
             stop = min(begin + alone, end)

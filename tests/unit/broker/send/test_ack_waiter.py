@@ -279,3 +279,40 @@ def test_how_long_sends_waited_is_counted() -> None:
         assert "[5~10s]:1 " in (site.times.distribution() or "")
 
     played(main)
+
+
+def test_sends_of_a_run_wait_together() -> None:
+    async def main() -> None:
+        site = Site(sync_flush_timeout=5_000)
+        heard: list[tuple[int, str | None]] = []
+        for end, sends in ((100, 3), (200, 4), (300, 5)):
+            hold = site.waiter.hold_run(end, sends)
+            assert hold is not None
+            assert (hold.key, hold.deadline_ms) == (ACK_WAIT, 6_000)
+            site.sends.keep(hold, Recorder(heard))
+        assert len(site.sends) == 12
+        site.now += 60
+        await site.flush_done(100)
+        assert (heard, len(site.sends)) == ([(0, None)], 9)
+        site.now += 4_940
+        site.sends._expire()
+        assert (heard[1:], len(site.sends)) == ([(10, None)] * 2, 0)
+        site.times.tick(60_000)
+        assert "[50~100ms]:3 " in (site.times.distribution() or "")
+        assert "[5~10s]:9 " in (site.times.distribution() or "")
+        await site.flush_done(300)
+        hold = site.waiter.hold_run(400, 6)
+        assert hold is not None
+        site.sends.keep(hold, Recorder(heard))
+        site.flushes.pop(0)[1].set_exception(OSError("the disk is gone"))
+        await asyncio.sleep(0)
+        assert (heard[3:], len(site.sends)) == ([(10, "the disk is gone")], 0)
+
+    played(main)
+
+
+def test_a_run_need_not_wait_where_nothing_is_waited_for() -> None:
+    assert Site("ASYNC_FLUSH").waiter.hold_run(100, 2) is None
+    assert Site("ASYNC_FLUSH", 1).waiter.hold_run(100, 2) is not None
+    assert Site(wanted=None).waiter.lacks_replicas()
+    assert not Site(wanted=0).waiter.lacks_replicas()

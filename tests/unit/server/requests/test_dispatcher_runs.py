@@ -4,9 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from rocketmq_py.core.metrics.counters import RpcKey, RpcLatency
 from rocketmq_py.errors import StoreNotWritable
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.server import Peer, Reply, Router, RunReply, encode_reply, handles, handles_runs
+from rocketmq_py.server import Hold, Peer, Reply, Router, RunHold, RunReply, encode_reply, handles, handles_runs
 from rocketmq_py.server.requests import dispatcher as module
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.command import ONEWAY_FLAG, Command, decode_command, encode_command
@@ -231,3 +232,48 @@ def test_the_longest_commit_is_measured_only_while_it_is_asked_for(monkeypatch):
     without_store.time_writes(on=True)
     assert serve(without_store, frame(1)) == [(1, 11)]
     assert without_store.longest_write == 0.0
+
+
+# -- answers that wait
+
+
+class Waiting(Handlers):
+    """Holds the answers to what it takes together."""
+
+    @handles_runs(Code.SEND_MESSAGE_V2)
+    def send_together(self, peer, run, begin):
+        found = super().send_together(peer, run, begin)
+        if found is None:
+            return None
+
+        def fail(code, remark):
+            return b"".join(encode_reply(Reply(code, remark), opaque) for opaque in found.opaques())
+
+        return found._replace(held=RunHold(Hold("safe", 60_000, found.stop), fail))
+
+
+@pytest.mark.parametrize("counts", [False, True])
+@pytest.mark.parametrize(("reply", "code", "remark"), [(Reply(), 10, None), (Reply(12, "no slave"), 12, "no slave")])
+def test_the_answers_to_a_run_may_wait(counts, reply, code, remark, monkeypatch):
+    now, held, written = [5.0], [], []
+    monkeypatch.setattr(module, "monotonic", lambda: now[0])
+    peer = Peer(("10.0.0.9", 5), write=written.append)
+    dispatcher = Dispatcher(Router(Waiting()), on_hold=lambda hold, responder: held.append((hold, responder)))
+    latency = dispatcher.latency = RpcLatency() if counts else None
+    served = dispatcher.serve(peer, [run_of(1, 2, 3, together={0: 2})])
+    assert [one.opaque for one in decoded(served.output)] == [3], "the others wait"
+    [(hold, responder)] = held
+    assert (hold.key, hold.payload, responder.peer, responder.alive) == ("safe", 2, peer, True)
+    now[0] += 0.25
+    responder.reply(reply)
+    assert [(one.opaque, one.code, one.remark) for one in decoded(written)] == [(1, code, remark), (2, code, remark)]
+    assert not responder.alive
+    responder.reply(reply)
+    assert len(written) == 1
+    if latency is not None:
+        key = RpcKey(Code.SEND_MESSAGE_V2, reply.code, False, "success")
+        assert (latency.spans[key].count, latency.spans[key].total) == (2, 500)
+
+
+def decoded(frames):
+    return [decode_command(one) for one in FrameDecoder().feed(b"".join(map(bytes, frames)))]
