@@ -7,7 +7,7 @@ import sys
 import time
 
 from tests.damage.damages import Choice
-from tests.damage.rounds import Bench, table
+from tests.damage.rounds import Bench, NoSuchFile, table
 
 
 def main() -> int:
@@ -22,14 +22,16 @@ def main() -> int:
     options = parser.parse_args()
     begin, bench = time.perf_counter(), Bench()
     outcomes = []
+    choice = Choice(options.only, options.without)
     try:
         for seed in range(options.seed, options.seed + options.rounds):
-            choice = Choice(options.only, options.without)
             outcomes.append(bench.round(seed, choice, options.at_once, has_replica=options.replica))
             if outcomes[-1].faults or options.log:
                 print(outcomes[-1], flush=True)
             if options.log:
                 print(*(f"      {line}" for line in [outcomes[-1].refusal, *outcomes[-1].lines]), sep="\n")
+    except NoSuchFile as e:
+        parser.error(str(e))
     finally:
         bench.close()
     print(table(outcomes))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +15,16 @@ _SMALL_PAGE = 256
 
 
 class Damage(NamedTuple):
-    """One damage: its kind, its file below the store's root, and the damaged bytes of the file."""
+    """One damage: its kind, its file below the store's root, and the damaged bytes of the file.
+
+    :ivar ends_log: whether the log ends there: after a kill its last part is not known to have been on disk.
+    """
 
     kind: str
     file: str
     begin: int
     end: int
     ends_log: bool = False
-    """True if the log ends there: after a kill its last part is not known to have been on disk."""
 
     @property
     def is_of_log(self) -> bool:
@@ -37,8 +40,13 @@ class Damage(NamedTuple):
         """True if a record at this offset of the commit log is damaged."""
         if not self.is_of_log:
             return False
-        start = int(self.file.rpartition("/")[2])
+        start = self.log_start
         return (self.ends_log or physical < start + self.end) and start + self.begin < physical + size
+
+    @property
+    def log_start(self) -> int:
+        """Offset of the commit log at which its file begins."""
+        return int(self.file.rpartition("/")[2])
 
     def __str__(self) -> str:
         return f"{self.kind} {self.file} {self.begin}-{self.end}"
@@ -56,6 +64,11 @@ class Choice(NamedTuple):
 
     def allows(self, path: str) -> bool:
         return self.only in path and not (self.without and self.without in path)
+
+    @property
+    def told(self) -> str:
+        """As text, for an error."""
+        return f"called {self.only!r}" + (f" and not {self.without!r}" if self.without else "")
 
 
 ANY = Choice()
@@ -106,9 +119,23 @@ def files(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in found)
 
 
-def damage(root: Path, chance: random.Random, choice: Choice = ANY) -> Damage:
-    """Damage one file at random; its time of modification stays."""
-    names = [name for name in files(root) if choice.allows(name)]
+def damage_some(
+    root: Path, chance: random.Random, choice: Choice = ANY, at_once: int = 1, on_disk: int = 1 << 63
+) -> Damages:  # fmt: skip
+    """Damage files at random, so many times; fewer if no file is left that may be damaged.
+
+    :param on_disk: the end of the log that the checkpoint confirms.
+    """
+    each: list[Damage] = []
+    while len(each) < at_once and (names := [name for name in files(root) if choice.allows(name)]):
+        each.append(_damage(root, chance, names))
+    if any(one.file == "checkpoint" for one in each) and on_disk < 1 << 63:
+        on_disk = 0
+    return Damages(tuple(one._replace(ends_log=one.is_of_log and one.log_start + one.end > on_disk) for one in each))
+
+
+def _damage(root: Path, chance: random.Random, names: Sequence[str]) -> Damage:
+    """Damage one of these files; its time of modification stays."""
     areas = sorted({Damage("", name, 0, 0).area for name in names})
     area = chance.choice(areas)
     file = chance.choice([name for name in names if Damage("", name, 0, 0).area == area])

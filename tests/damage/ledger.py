@@ -10,7 +10,7 @@ from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.store import GetStatus, MessageStore
 from rocketmq_py.wire.record import decode_record
 from tests.damage.damages import Damages
-from tests.damage.sample import GROUP, LATE, TOPICS, WAIT_MS, WAITING
+from tests.damage.sample import GROUP, LATE, TOPICS, WAIT_MS, WAITING, Sample
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
 
@@ -73,9 +73,16 @@ class Ledger:
     def lost(self, damage: Damages, queue: Queue, offset: int) -> bool:
         """True if the damage hits the record."""
         raw = self.messages[queue][offset]
-        return damage.hits(int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big"), len(raw))
+        return damage.hits(_physical(raw), len(raw))
 
-    def faults(self, running: InProcess, damage: Damages, *, was_closed: bool) -> Iterator[str]:
+    def known_end(self, damage: Damages, queue: Queue, sample: Sample) -> int:
+        """The offset that the next message of a queue must at least get: those before it are assigned."""
+        messages = self.messages[queue]
+        if sample.was_closed or not any(self.lost(damage, queue, at) for at in messages):
+            return self.ends[queue]
+        return max((at + 1 for at, raw in messages.items() if _physical(raw) < sample.on_disk), default=0)
+
+    def faults(self, running: InProcess, damage: Damages, sample: Sample) -> Iterator[str]:
         """What a damaged store has lost or made up."""
         services, store = running.services, running.services.store
         for queue, wanted in self.messages.items():
@@ -88,9 +95,9 @@ class Ledger:
                 yield f"{queue}: wrong messages at {wrong[:5]} ({len(wrong)})"
             if missing:
                 yield f"{queue}: {len(missing)} of {len(wanted)} messages are not served: {missing[:5]}"
-            is_known = was_closed or not any(self.lost(damage, queue, at) for at in wanted)
-            if is_known and store.queue_range(*queue)[1] < self.ends[queue]:
-                yield f"{queue}: next offset {store.queue_range(*queue)[1]} instead of {self.ends[queue]}"
+            known, end = self.known_end(damage, queue, sample), store.queue_range(*queue)[1]
+            if end < known:
+                yield f"{queue}: next offset {end} instead of {known}"
         yield from self._topic_faults(running, damage)
         if damage.hits_all("consumerOffset.json", "consumerOffset.json.bak"):
             return  # both generations: consumers begin anew
@@ -113,7 +120,7 @@ class Ledger:
             found = dict(records(running.services.store, queue))
             missing = [
                 at for at, raw in wanted.items()
-                if at not in found and begin <= int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big") < end
+                if at not in found and begin <= _physical(raw) < end
             ]  # fmt: skip
             if missing:
                 yield f"{queue}: {len(missing)} of {len(wanted)} messages are not healed: {missing[:5]}"
@@ -151,6 +158,10 @@ class Ledger:
             missing = [one[:6] for one, is_lost in bodies.items() if one not in there and not is_lost]
             if missing:
                 yield f"{len(missing)} messages of topic {topic} are never delivered: {missing[:3]}"
+
+
+def _physical(raw: bytes) -> int:
+    return int.from_bytes(raw[PHYSICAL_AT : PHYSICAL_AT + 8], "big")
 
 
 def _body(raw: bytes) -> bytes:

@@ -13,13 +13,17 @@ from pathlib import Path
 
 from rocketmq_py.errors import StoreCorrupt
 from tests.damage import rebuilding
-from tests.damage.damages import ANY, Choice, Damages, damage
+from tests.damage.damages import ANY, Choice, Damages, damage_some, files
 from tests.damage.ledger import Ledger, send_again
 from tests.damage.replica import Replica
-from tests.damage.sample import copy, make, opened
+from tests.damage.sample import Sample, copy, make, opened
 from tests.unit.broker.harness import START_MS, InProcess
 
 MEMORY = Path("/dev/shm")
+
+
+class NoSuchFile(ValueError):
+    """No store has a file that may be damaged."""
 
 
 class Log(logging.Handler):
@@ -42,15 +46,14 @@ class Outcome:
 
     seed: int
     damage: Damages
-    was_closed: bool
+    sample: Sample
     faults: list[str] = field(default_factory=list)
     refusal: str = ""
     lines: list[str] = field(default_factory=list)
     was_put_off: bool = False
 
     def __str__(self) -> str:
-        state = "closed" if self.was_closed else "killed"
-        return "\n    ".join([f"seed {self.seed}: {self.damage} ({state})", *self.faults])
+        return "\n    ".join([f"seed {self.seed}: {self.damage} ({self.sample.state})", *self.faults])
 
 
 class Bench:
@@ -58,11 +61,14 @@ class Bench:
 
     def __init__(self) -> None:
         self._root = Path(tempfile.mkdtemp(prefix="damage-", dir=MEMORY if MEMORY.is_dir() else None))
-        self._closed, self._killed, self._now = make(self._root, START_MS)
-        copy(self._closed, self._root / "ledger")
-        with opened(self._root / "ledger", self._now) as running:
-            self.ledger = Ledger.of(running)
-        self._replica = Replica(self._root / "ledger")
+        self.samples, self._now = make(self._root, START_MS)
+        self._known = {whole: self._known_of(whole) for whole in {one.whole for one in self.samples.values()}}
+
+    def _known_of(self, whole: Path) -> tuple[Ledger, Replica]:
+        there = whole.with_name(f"{whole.name}-known")
+        copy(whole, there)
+        with opened(there, self._now) as running:
+            return Ledger.of(running), Replica(there)
 
     def close(self) -> None:
         shutil.rmtree(self._root)
@@ -74,16 +80,15 @@ class Bench:
         :param has_replica: whether the broker has a slave with the whole log, and checks its store.
         """
         chance = random.Random(seed)
-        was_closed = chance.random() < 0.5
+        sample = self._pick(chance.random(), choice)
         store = self._root / "round"
-        copy(self._closed if was_closed else self._killed, store)
-        each = tuple(damage(store, chance, choice)._replace(ends_log=not was_closed) for _ in range(at_once))
-        outcome = Outcome(seed, Damages(each), was_closed)
+        copy(sample.root, store)
+        outcome = Outcome(seed, damage_some(store, chance, choice, at_once, sample.on_disk), sample)
         log, logger = Log(), logging.getLogger("rocketmq_py")
         before, logger.propagate = logger.propagate, False
         logger.addHandler(log)
         try:
-            self._judge(store, outcome, self._replica if has_replica else None)
+            self._judge(store, outcome, has_replica=has_replica)
         finally:
             logger.removeHandler(log)
             logger.propagate = before
@@ -92,18 +97,29 @@ class Bench:
         outcome.faults += [f"traceback: {line}" for line in log.traces]
         return outcome
 
-    def _judge_first(self, running: InProcess, outcome: Outcome, replica: Replica | None) -> None:
-        ledger, damage = self.ledger, outcome.damage
+    def _pick(self, chance: float, choice: Choice) -> Sample:
+        """The sample of a round: one that has files which may be damaged.
+
+        :raises NoSuchFile: no sample has such files.
+        """
+        first = "closed" if chance < 0.5 else "young" if chance < 0.75 else "killed"
+        for sample in (self.samples[first], *self.samples.values()):
+            if any(map(choice.allows, files(sample.root))):
+                return sample
+        raise NoSuchFile(f"no file of a store is {choice.told}")
+
+    def _judge_first(self, running: InProcess, outcome: Outcome, *, has_replica: bool) -> None:
+        (ledger, replica), damage = self._known[outcome.sample.whole], outcome.damage
         rebuilding.go_on(running)
-        if replica is not None:
+        if has_replica:
             end = running.services.store.max_physical_offset
             replica.heal(running)
             outcome.faults += ledger.not_healed(running, end)
-        outcome.faults += ledger.faults(running, damage, was_closed=outcome.was_closed)
+        outcome.faults += ledger.faults(running, damage, outcome.sample)
         outcome.faults += send_again(running, ledger, damage)
 
-    def _judge(self, store: Path, outcome: Outcome, replica: Replica | None) -> None:
-        ledger, damage = self.ledger, outcome.damage
+    def _judge(self, store: Path, outcome: Outcome, *, has_replica: bool) -> None:
+        (ledger, _), damage = self._known[outcome.sample.whole], outcome.damage
         settings = {"rebuild_bytes_before_start": 0} if outcome.seed % 2 else {}
         try:
             with opened(store, self._now, **settings) as running:
@@ -114,14 +130,14 @@ class Bench:
                     rebuilding.go_on(running, outcome.seed % 5)
                 is_cut = outcome.was_put_off and outcome.seed % 3 == 0
                 if not is_cut:
-                    self._judge_first(running, outcome, replica)
+                    self._judge_first(running, outcome, has_replica=has_replica)
             if is_cut:  # closed before the rebuild has ended
                 with opened(store, self._now, **settings) as running:
                     outcome.faults += rebuilding.not_readable(running, ledger)
-                    self._judge_first(running, outcome, replica)
+                    self._judge_first(running, outcome, has_replica=has_replica)
             with opened(store, self._now) as running:
                 outcome.faults += (f"after a restart: {line}" for line in
-                                   ledger.faults(running, damage, was_closed=outcome.was_closed))  # fmt: skip
+                                   ledger.faults(running, damage, outcome.sample))  # fmt: skip
                 outcome.faults += ledger.undelivered(running, damage)
         except StoreCorrupt as e:
             outcome.refusal = str(e)

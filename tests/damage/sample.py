@@ -1,4 +1,4 @@
-"""The store that is damaged: all kinds of messages in several log files, closed cleanly or left by a killed broker."""
+"""The stores that are damaged: all kinds of messages in several log files, closed cleanly or left by a kill."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
@@ -33,6 +33,7 @@ LATE = ("late-a", "late-b", "late-c")
 """Topics without messages, created shortly before the kill."""
 WAIT_MS = 60_000
 _LARGE = 1 << 20
+_FLUSHED_ROUND = 27
 
 
 def body(number: int) -> bytes:
@@ -48,11 +49,34 @@ def _send(client: Client, topic: str, queue_id: int, content: bytes, **more: obj
     return answer.ext
 
 
-def fill(running: InProcess) -> None:
-    """Send messages of all kinds, and commit offsets."""
-    client, number = running.connect(), 0
+class Sample(NamedTuple):
+    """A store that is damaged in copies.
+
+    :ivar state: ``closed``; ``killed`` after its queues were flushed for the first time; ``young``: killed before that.
+    :ivar on_disk: the end of the log that its checkpoint confirms; that of the whole log if it was closed.
+    :ivar whole: the same store, closed cleanly.
+    """
+
+    root: Path
+    state: str
+    on_disk: int
+    whole: Path
+
+    @property
+    def was_closed(self) -> bool:
+        return self.state == "closed"
+
+
+def fill(running: InProcess, *, flushes: bool) -> int:
+    """Send messages of all kinds, and commit offsets; return the end of the log at the flush of the queues.
+
+    :param flushes: whether the queues are flushed in the middle.
+    """
+    client, number, flushed = running.connect(), 0, 0
     for round_ in range(40):
         running.now += 10
+        if round_ == _FLUSHED_ROUND and flushes:
+            flushed = _flush_queues(running)
         for topic in TOPICS:
             for queue_id in range(QUEUES):
                 number += 1
@@ -80,6 +104,15 @@ def fill(running: InProcess) -> None:
     running.services.groups.find(GROUP)
     running.services.saver.wait()
     running.turn(1)
+    return flushed
+
+
+def _flush_queues(running: InProcess) -> int:
+    """Flush everything as a round of the flush schedule does; return the end of the log."""
+    store = running.services.store
+    store._schedule.everything(store._readable())
+    store._flusher.complete(1)
+    return store.max_physical_offset
 
 
 @contextmanager
@@ -92,20 +125,32 @@ def opened(root: Path, now: int, **store: Any) -> Iterator[InProcess]:
         running.services.close()
 
 
-def make(root: Path, now: int) -> tuple[Path, Path, int]:
-    """Make a store below ``root``: closed cleanly, and as a killed broker leaves it. Also returns its last time."""
-    closed, killed = root / "closed", root / "killed"
+def make(root: Path, now: int) -> tuple[dict[str, Sample], int]:
+    """Make the samples below ``root``, by their states; also return their last time."""
+    closed, killed, young, other = (root / name for name in ("closed", "killed", "young", "other"))
     with opened(closed, now) as running:
-        fill(running)
-        for name in LATE:  # soon one after the other: the file has the first one, its journal the others
-            running.services.topics.put([TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2)])
-        running.services.catch_up()
-        running.services.saver.wait()
-        running.services.store._flusher.complete(1)
-        copy(closed, killed)
-        assert (killed / "config" / "topics.json.journal").exists()
+        flushed = _fill_and_copy(running, killed, flushes=True)
+    with opened(other, now) as running:
+        _fill_and_copy(running, young, flushes=False)
         last = running.now
-    return closed, killed, last
+    return {
+        "closed": Sample(closed, "closed", 1 << 63, closed),
+        "killed": Sample(killed, "killed", flushed, closed),
+        "young": Sample(young, "young", 0, other),
+    }, last
+
+
+def _fill_and_copy(running: InProcess, killed: Path, *, flushes: bool) -> int:
+    """Fill a store, and copy it as a kill leaves it; return the end of the log at the flush of its queues."""
+    flushed = fill(running, flushes=flushes)
+    for name in LATE:  # soon one after the other: the file has the first one, its journal the others
+        running.services.topics.put([TopicConfig(topic_name=name, read_queue_nums=2, write_queue_nums=2)])
+    running.services.catch_up()
+    running.services.saver.wait()
+    running.services.store._flusher.complete(1)
+    copy(Path(running.config.store_path_root_dir), killed)
+    assert (killed / "config" / "topics.json.journal").exists()
+    return flushed
 
 
 def copy(source: Path, target: Path) -> None:
