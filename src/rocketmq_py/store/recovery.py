@@ -59,10 +59,13 @@ class Recovery:
         self._ends: QueueEnds | None = None
         self._ends_lost = False
         self._ends_before: QueueEnds | None = None  # the ends before another program used the store, if one did
+        self._flushed_ends: QueueEnds | None = None  # the ends of the last flush, if only they tell what was on disk
+        self._has_met_damage = False
         self._is_topic = is_topic
         self._check_crc = config.check_crc_on_recover
         self._config = config
         self._dispatch: RecordDispatch
+        self._scanned_from = 0
         self._queue_end = -1  # end of the newest message that the queues have
         self._on_disk = -1  # end of what is known to have been on disk before
         self.unfinished: list[UnfinishedQueue] = []
@@ -84,17 +87,7 @@ class Recovery:
         lost = self._log.load(was_closed=clean)
         if lost:
             self._check_lost(lost)
-        self._on_disk = _EVERYTHING if clean else self._checkpoint.end
-        if self._checkpoint.end >= 0:  # else another program has changed the store: the file may be old
-            self._ends = self._ends_file.load()
-            # Whoever writes this checkpoint writes the ends as well.
-            self._ends_lost = not self._ends_file.is_known
-        else:
-            before = self._ends_file.load()  # the ends may be old, if another program has written since
-            if self._checkpoint.is_damaged:
-                self._ends_lost = self._ends_file.is_known
-            else:  # its times may be damaged all the same, and queues may be lost as well
-                self._ends_before = before
+        self._load_ends(clean=clean)
         indexed = self._checkpoint.index_msg_timestamp
         untrusted = self._index.load(trusted_until=None if clean else indexed, was_saved=indexed > 0)
         begin = (
@@ -126,6 +119,22 @@ class Recovery:
         if not is_slave:
             self._keep_ends(ends)
         return scan.end
+
+    def _load_ends(self, *, clean: bool) -> None:
+        """Load the ends of the queues; find out what they tell, and up to where the log was on disk."""
+        self._on_disk = _EVERYTHING if clean else self._checkpoint.end
+        if self._checkpoint.end >= 0:
+            self._ends = self._ends_file.load()
+            # Whoever writes this checkpoint writes the ends as well.
+            self._ends_lost = not self._ends_file.is_known
+            return
+        before = self._ends_file.load()  # the ends may be old, if another program has written since
+        if not clean:
+            self._on_disk, self._flushed_ends = before.log_end, before
+        if self._checkpoint.is_damaged:
+            self._ends_lost = self._ends_file.is_known
+        else:  # its times may be damaged all the same, and queues may be lost as well
+            self._ends_before = before
 
     # -- missing files of the log
 
@@ -390,9 +399,11 @@ class Recovery:
     def _keep_ends(self, ends: dict[tuple[str, int], int]) -> None:
         """Let queues continue after messages that the log has lost, so that no queue offset is assigned twice.
 
-        :param ends: the ends that a clean shutdown has left; those of the file count as well.
+        :param ends: the ends that a clean shutdown has left; those of the file count as well. If another program may
+            have written since, they count only if damage was met: it can have created a topic again.
         """
-        for end in self._ends.queues if self._ends is not None else ():
+        known = self._flushed_ends if self._ends is None and self._has_met_damage else self._ends
+        for end in known.queues if known is not None else ():
             key = (end.topic, end.queue_id)
             ends[key] = max(end.next_offset, ends.get(key, 0))
         for key, next_offset in ends.items():
@@ -407,6 +418,7 @@ class Recovery:
         Damage costs the records it hits: the scan continues with the next whole one; see :meth:`_following`. A slave's
         log always ends there, because the slave gets the rest from its master.
         """
+        self._scanned_from = begin
         scan = LogScan(self._log, begin, check_crc=self._check_crc, torn_anywhere=torn_anywhere)
         self._dispatch_scan(scan)
         following = None if torn_anywhere else self._following(scan)
@@ -426,6 +438,7 @@ class Recovery:
 
     def _behind_damage(self, scan: LogScan) -> int | None:
         """Offset of the next whole record behind the end of a scan; None if the log ends there."""
+        self._has_met_damage = True
         found = next_after(self._log, scan)
         if found is not None:
             reason = scan.reason or "nothing is written there"
@@ -434,7 +447,7 @@ class Recovery:
 
     def _dispatch_scan(self, scan: LogScan) -> None:
         dispatch = self._dispatch = RecordDispatch(
-            self._config, self._queues, self._index, self._commit_pending, self._index.end_physical
+            self._config, self._queues, self._index, self._commit_pending, self._index.end_physical, self._scanned_from
         )
         count, reported = 0, scan.end
         for found in scan:

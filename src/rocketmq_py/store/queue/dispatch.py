@@ -43,13 +43,15 @@ class RecordDispatch:
 
     :param commit_pending: makes pending entries of the queues in ``touched`` readable; called before a gap in a queue.
     :param indexed_to: offset of the log up to which the index already has the keys.
+    :param scanned_from: offset of the log from which on it is scanned after a crash; None if it is not.
     """
 
     def __init__(
         self, config: StoreConfig, queues: QueueTable, index: MessageIndex, commit_pending: Callable[[], None],
-        indexed_to: int = 0,
+        indexed_to: int = 0, scanned_from: int | None = None,
     ) -> None:  # fmt: skip
         self._queues = queues
+        self._scanned_from = scanned_from
         self._index = index
         self._commit_pending = commit_pending
         self._indexed_to = indexed_to
@@ -106,6 +108,16 @@ class RecordDispatch:
             )  # fmt: skip
         return False
 
+    def _is_of_log_only(self, queue: ConsumeQueue) -> bool:
+        """True if all entries of a queue come from the log that is being read: its files had none."""
+        if (queue.topic, queue.queue_id) in self._queues.damaged:
+            return True
+        if self._scanned_from is None:
+            return False
+        self._commit_pending()
+        first = queue.entry_queue.entry(queue.entry_queue.min_offset)
+        return first is not None and first[0] >= self._scanned_from
+
     def _create(self, found: Found) -> ConsumeQueue | None:
         try:
             return self._queues.create(
@@ -130,8 +142,8 @@ class RecordDispatch:
 
     def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
-            if found.queue_offset == 0 and (found.topic, found.queue_id) in self._queues.damaged:
-                # In a queue that is rebuilt, offset 0 shows that the topic was deleted and created again.
+            if found.queue_offset == 0 and self._is_of_log_only(queue):
+                # The topic was deleted, with the files of its queues, and created again.
                 self._commit_pending()
                 queue = self._queues.replace(queue)
             elif found.queue_offset < queue.next_offset and not queue.is_empty:

@@ -147,7 +147,8 @@ def test_units_beyond_the_log_are_truncated(stores):
     places = fill(store)
     store.close()
     stores.fs.write(store.layout.abort, b"")
-    stores.fs.remove(store.layout.checkpoint)
+    for name in ("checkpoint", "queueends", "queueends.bak"):
+        stores.fs.remove(stores.root / name)
     log = stores.root / "commitlog" / f"{0:020d}"
     content = stores.fs.nodes[log].content
     content[places[2] + 4] ^= 0xFF

@@ -570,6 +570,60 @@ def test_a_checkpoint_with_plausible_times_hides_no_lost_queue(stores, caplog, d
     assert "consume queue T-0 is rebuilt from the commit log" in caplog.text
 
 
+@pytest.mark.parametrize("content", [None, bytes(4096), "a bit"], ids=["removed", "zeros", "a bit"])
+@pytest.mark.parametrize("number", [20, COUNT - 1], ids=["middle", "last"])
+def test_without_checkpoint_the_log_goes_on_behind_damage_up_to_the_last_flush(stores, caplog, content, number):
+    """What the queues had at their last flush was on disk: a crash cannot have torn it."""
+    flush(filled(stores))
+    stores.crash()
+    path, at = stores.root / "checkpoint", stores.open().queue_entries("T", 1, number, 1)[0][0]
+    stores.crash()
+    if content == "a bit":
+        stores.fs.nodes[path].content[7] ^= 1
+    else:
+        stores.fs.remove(path)
+        if content is not None:
+            stores.fs.write(path, content)
+    log = stores.fs.nodes[stores.root / "commitlog" / f"{at // 4096 * 4096:020d}"].content
+    log[at % 4096 + 90] ^= 1
+    store = stores.open()
+    assert f"the commit log is damaged from {at} to " in caplog.text
+    assert "truncated" not in caplog.text
+    wanted = [one for one in range(COUNT) if one != number]
+    for queue in (("T", 0), ("U", 0), ("U", 1)):
+        assert numbers(read_queue(store, *queue)) == list(range(COUNT))
+    assert [numbers(decoded(store.get("T", 1, one, 1))) for one in wanted] == [[one] for one in wanted]
+    assert fill(store, 1, start=COUNT, queue_id=1)[0].queue_offset == COUNT
+
+
+def test_without_checkpoint_the_log_ends_at_damage_behind_the_last_flush(stores, caplog):
+    store = filled(stores)
+    flush(store)
+    at = fill(store, 3, start=COUNT)[1].physical_offset
+    stores.crash()
+    stores.fs.remove(stores.root / "checkpoint")
+    stores.fs.nodes[stores.root / "commitlog" / f"{at // 4096 * 4096:020d}"].content[at % 4096 + 90] ^= 1
+    store = stores.open()
+    assert f"truncated at {at}" in caplog.text
+    assert store.queue_range("T", 0) == (0, COUNT + 1)
+
+
+def test_a_topic_that_another_program_has_created_again_keeps_its_own_end(stores):
+    """Its queue is shorter than before; only with a damaged log that can be a loss."""
+    store = filled(stores)
+    fill(store, 40, start=COUNT, topic="U")  # so that the newest file of the log has no message of the deleted topic
+    flush(store)
+    ends = stores.fs.read(stores.root / "queueends")
+    store.delete_topic("T")
+    stores.clock.now += 10_000
+    fill(store, 3)
+    flush(store)
+    stores.crash()
+    lose_ends(stores, ends)
+    stores.fs.nodes[stores.root / "checkpoint"].content[7] ^= 1
+    assert stores.open().queue_range("T", 0) == (0, 3)
+
+
 @pytest.mark.parametrize("clean", [True, False], ids=["closed", "killed"])
 def test_queues_that_another_program_has_made_longer_are_not_compared_with_the_log(stores, caplog, clean):
     store = filled(stores)

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.store import MessageStore
-from tests.unit.store.helpers import Stores, fill, flush
+from rocketmq_py.wire.record import decode_records
+from tests.unit.store.helpers import Stores, fill, flush, numbers, read_queue
 from tests.unit.store.later import LaterWorkers
 
 QUEUES = 5
@@ -99,3 +100,34 @@ def test_a_topic_created_again_first_leaves_the_ends(stores: Stores) -> None:
     flush(store)
     stores.crash()
     assert stores.open().queue_range("T", 0) == (0, 2)
+
+
+@pytest.mark.parametrize("flushed", [0, 10], ids=["never flushed", "flushed before"])
+@pytest.mark.parametrize("deleted", [11, 15], ids=["one message unflushed", "five messages unflushed"])
+def test_a_topic_created_again_has_its_new_messages_only_after_a_crash(
+    stores: Stores, flushed: int, deleted: int
+) -> None:
+    """The records of both topics are in the part of the log that the queues on disk do not have."""
+    store = stores.open()
+    fill(store, flushed)
+    flush(store)
+    fill(store, deleted - flushed, start=flushed)
+    store.delete_topic("T")
+    fill(store, 3, start=100)
+    stores.crash()
+    store = stores.open()
+    assert numbers(read_queue(store)) == [100, 101, 102]
+    assert fill(store, 1, start=103)[0].queue_offset == 3
+
+
+def test_offset_0_ends_no_queue_that_has_entries_on_disk(stores: Stores) -> None:
+    """No checksum covers the queue offset in a record: one flipped bit makes an 8 a 0."""
+    store = stores.open()
+    fill(store, 8)
+    flush(store)
+    place = fill(store, 2, start=8)[0].physical_offset
+    stores.crash()
+    stores.fs.nodes[stores.root / "commitlog" / f"{0:020d}"].content[place + 27] ^= 8
+    store = stores.open()
+    found = [store.get("T", 0, offset, 1) for offset in (*range(8), 9)]
+    assert [numbers(decode_records(one.body)) for one in found] == [[one] for one in (*range(8), 9)]
