@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import TypeVar
 
 from tests.mutants.chooser import EQUIVALENT, Place, Wish, changed_lines, choose, equivalent, every_place
-from tests.mutants.report import HIGHER, NOT_RUN, NOTICED, SURVIVED, Result, table
+from tests.mutants.report import ENDLESS, HIGHER, NOT_RUN, NOTICED, OF_UNIT_TESTS, SURVIVED, Result, table
 from tests.mutants.tiers import higher_files
 from tests.mutants.trial import Bench, memory
 from tests.mutants.whoruns import WhoRuns, in_order
@@ -49,10 +49,11 @@ def main() -> int:
             results.append(result)
             if result.outcome != NOTICED:
                 print(result.sentence(), flush=True)
+        results = again(benches, judge, places, results)
         if options.tiers == "all":
             results = _on_higher_tiers(who, benches, places, results)
     print(f"seed {options.seed}, {' '.join(sys.argv[1:])}\n{table(results)}")
-    return int(options.since is not None and any(result.outcome not in (NOTICED, HIGHER) for result in results))
+    return int(options.since is not None and any(result.outcome not in (*OF_UNIT_TESTS, HIGHER) for result in results))
 
 
 class Benches:
@@ -107,14 +108,26 @@ class Judge:
         if chosen:
             seconds = START + SLOWER * sum(running[test] for test in chosen)
             noticed = bench.notices(f"rocketmq_py/{place.file}", fault, chosen, seconds)
-            outcome = NOTICED if noticed else SURVIVED
+            outcome = ENDLESS if noticed is None else NOTICED if noticed else SURVIVED
         before, after = fault.lines((PACKAGE / place.file).read_bytes())
         return Result(place.package, place.file, fault.line, fault.scope, before, after, outcome)
 
 
+def again(benches: Benches, judge: Judge, places: list[Place], results: list[Result]) -> list[Result]:
+    """The results, once each fault whose tests did not end was tried again, with nothing beside it."""
+    latest = []
+    for place, result in zip(places, results, strict=True):
+        last = result
+        if result.outcome == ENDLESS:
+            (last,) = benches.map(judge.result, [place])
+            print(f"alone: {last.sentence()}", flush=True)
+        latest.append(last)
+    return latest
+
+
 def _on_higher_tiers(who: WhoRuns, benches: Benches, places: list[Place], results: list[Result]) -> list[Result]:
     """The results, once what the unit tests did not notice was tried on the tests of its higher tiers, too."""
-    left = [place for place, result in zip(places, results, strict=True) if result.outcome != NOTICED]
+    left = [place for place, result in zip(places, results, strict=True) if result.outcome not in OF_UNIT_TESTS]
     files = {place: higher_files(place.file, ROOT / "tests") for place in left}
     for place in left:
         _record(who, who.out_of_date(files[place], {place.file}), benches)
@@ -126,7 +139,7 @@ def _on_higher_tiers(who: WhoRuns, benches: Benches, places: list[Place], result
     noticed = {}
     for place, result in benches.map(tried, left):
         print(f"on higher tiers: {result.sentence()}", flush=True)
-        if result.outcome == NOTICED:
+        if result.outcome in OF_UNIT_TESTS:
             noticed[place] = replace(result, outcome=HIGHER)
     return [noticed.get(place, result) for place, result in zip(places, results, strict=True)]
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-NOTICED, HIGHER, SURVIVED, NOT_RUN = "noticed", "higher", "survived", "not run"
-"""What became of a fault; ``HIGHER``: only tests of a higher tier noticed it."""
+NOTICED, ENDLESS, HIGHER, SURVIVED, NOT_RUN = "noticed", "endless", "higher", "survived", "not run"
+"""What became of a fault; ``ENDLESS``: its tests did not end, though tried twice; ``HIGHER``: only tests of a higher
+tier noticed it."""
+OF_UNIT_TESTS = (NOTICED, ENDLESS)
+"""Somebody who runs the unit tests notices it."""
 COLUMNS = (
-    f"{'package':<12}{'tried':>8}{'noticed':>9}{'higher':>8}{'survived':>10}{'not run':>9}{'noticed %':>11}{'all %':>8}"
+    f"{'package':<12}{'tried':>8}{'noticed':>9}{'endless':>9}{'higher':>8}{'survived':>10}{'not run':>9}"
+    f"{'noticed %':>11}{'all %':>8}"
 )
 
 
@@ -31,7 +35,7 @@ class Result:
 def table(results: Sequence[Result]) -> str:
     """A row for each package and one for all of them; a line that no test runs counts as not noticed.
 
-    ``noticed %`` is the share of the unit and property tests, ``all %`` that of all tiers.
+    ``noticed %`` is the share of the unit and property tests, with those that did not end; ``all %`` that of all tiers.
     """
     packages = sorted({result.package for result in results})
     rows = [_row(package, [result for result in results if result.package == package]) for package in packages]
@@ -39,11 +43,16 @@ def table(results: Sequence[Result]) -> str:
 
 
 def _row(name: str, results: Sequence[Result]) -> str:
-    noticed, higher, survived, not_run = (
-        sum(result.outcome == outcome for result in results) for outcome in (NOTICED, HIGHER, SURVIVED, NOT_RUN)
+    noticed, endless, higher, survived, not_run = (
+        sum(result.outcome == outcome for result in results)
+        for outcome in (NOTICED, ENDLESS, HIGHER, SURVIVED, NOT_RUN)
     )
-    share, of_all = _percent(noticed, len(results)), _percent(noticed + higher, len(results))
-    return f"{name:<12}{len(results):>8}{noticed:>9}{higher:>8}{survived:>10}{not_run:>9}{share:>11}{of_all:>8}"
+    share = _percent(noticed + endless, len(results))
+    of_all = _percent(noticed + endless + higher, len(results))
+    return (
+        f"{name:<12}{len(results):>8}{noticed:>9}{endless:>9}{higher:>8}{survived:>10}{not_run:>9}"
+        f"{share:>11}{of_all:>8}"
+    )
 
 
 def _percent(part: int, of: int) -> str:

@@ -33,8 +33,8 @@ class Bench:
         self.source = folder / "src"
         shutil.copytree(root / "src", self.source, dirs_exist_ok=True)
 
-    def notices(self, file: str, fault: Fault, tests: list[str], seconds: float) -> bool:
-        """Whether one of the tests fails, or none has ended after ``seconds``, with the fault in ``file``."""
+    def notices(self, file: str, fault: Fault, tests: list[str], seconds: float) -> bool | None:
+        """Whether one of the tests fails with the fault in ``file``; None if they have not ended after ``seconds``."""
         path = self.source / file
         sound = path.read_bytes()
         compiled = Path(py_compile.compile(str(path), doraise=True) or "")
@@ -46,7 +46,7 @@ class Bench:
             path.write_bytes(sound)
         if status == NOTHING_RAN:
             raise RuntimeError(f"no test ran for {file}:{fault.line}: {tests[:3]}")
-        return status != 0
+        return None if status is None else status != 0
 
     def record(self, tests: list[str]) -> dict[str, Any]:
         """What the recorder says about these test files. Tests that fail are left out of it."""

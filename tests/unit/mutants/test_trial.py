@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from tests.mutants import trial
+from tests.mutants.__main__ import Benches, again
+from tests.mutants.faults import faults
+from tests.mutants.report import ENDLESS, NOTICED, SURVIVED, Result
 
 STATISTICS = Path(f"/proc/{os.getpid()}/schedstat")
 
@@ -55,3 +58,48 @@ def test_of_a_process_that_is_gone_it_is_nothing() -> None:
     with subprocess.Popen([sys.executable, "-c", "pass"]) as process:
         pass
     assert trial.queued_seconds(process.pid) == 0
+
+
+@pytest.mark.parametrize(("status", "noticed"), [(0, False), (1, True), (2, True), (None, None)])
+def test_tests_that_do_not_end_say_neither_yes_nor_no(
+    status: int | None, noticed: bool | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sound = b"def f(x):\n    return x < 3\n"
+    source = tmp_path / "root" / "src" / "p" / "a.py"
+    source.parent.mkdir(parents=True)
+    source.write_bytes(sound)
+    bench = trial.Bench(tmp_path / "root", tmp_path / "bench")
+    tried: list[bytes] = []
+
+    def pytest_ends(*_: object) -> int | None:
+        tried.append((bench.source / "p" / "a.py").read_bytes())
+        return status
+
+    monkeypatch.setattr(bench, "_pytest", pytest_ends)
+    fault = faults(sound)[0]
+    assert bench.notices("p/a.py", fault, ["tests/unit/test_a.py::test_f"], 10.0) is noticed
+    assert tried == [fault.apply(sound)] != [sound]
+    assert (bench.source / "p" / "a.py").read_bytes() == sound
+
+
+class Played:
+    """A judge whose tests do not end the first ``hangs`` times they are asked about a place."""
+
+    def __init__(self, hangs: int) -> None:
+        self.hangs = hangs
+        self.asked: list[object] = []
+
+    def result(self, bench: object, place: Any) -> Result:
+        self.asked.append(place)
+        outcome = ENDLESS if self.asked.count(place) <= self.hangs else SURVIVED
+        return Result("wire", place, 1, "f", "x", "y", outcome)
+
+
+@pytest.mark.parametrize(("hangs", "outcome"), [(1, SURVIVED), (2, ENDLESS)])
+def test_what_did_not_end_is_tried_once_more_and_nothing_else_is(hangs: int, outcome: str) -> None:
+    judge: Any = Played(hangs)
+    places: Any = ["a.py", "b.py"]
+    first = [judge.result(None, "a.py"), Result("wire", "b.py", 1, "f", "x", "y", NOTICED)]
+    bench: Any = object()
+    assert [each.outcome for each in again(Benches([bench]), judge, places, first)] == [outcome, NOTICED]
+    assert judge.asked == ["a.py", "a.py"]
