@@ -2,7 +2,7 @@
 
 Timeouts and back-offs of seconds take no time in tests, and are exact on a busy machine: while only timers can wake the
 loop, the clock stands still but for what is skipped. A loop that a socket or another thread can wake waits like any
-other, and its clock is ``time.monotonic`` plus what was skipped.
+other, and its clock is ``time.monotonic`` plus what was skipped. One that nothing can wake any more fails at once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ _LOOK = 1e-7
 """Seconds by which each look at a clock that stands still moves it, so that code which waits by looking ends."""
 _PATCHED = ("rocketmq_py", "tests")
 """Packages whose modules import ``monotonic`` by name."""
+
+
+class Stuck(Exception):
+    """A test waits for what cannot come any more; without this it would hang."""
 
 
 class Clock:
@@ -83,12 +87,28 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or not self.choose_clock():
+            if timeout is None and self._clock.skips_waits and self._is_alone():
+                return self._select_at_once()
             self._clock.run()
             return super().select(timeout)
         events = super().select(0)
         if not events and timeout > 0:
             self._clock.skip(timeout)
         return events
+
+    def _select_at_once(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """What is there already, such as a signal.
+
+        :raises Stuck: nothing is.
+        """
+        events = super().select(0)
+        if not events:
+            raise Stuck("everything waits, there is no timer, and nothing else can wake this event loop")
+        return events
+
+    def _is_alone(self) -> bool:
+        """True if there is no socket to wait for, and no other thread: not even one that must not wake the loop."""
+        return len(self.get_map()) == 1 and threading.enumerate() == [threading.main_thread()]
 
     def choose_clock(self) -> bool:
         """Let the clock stand still if only timers can wake the loop, and run if not. True if it stands still."""

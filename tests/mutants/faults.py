@@ -62,8 +62,16 @@ class Fault:
 
     def lines(self, source: bytes) -> tuple[str, str]:
         """The line as it was and as it is, without indentation; of a longer statement its first line."""
-        changed = self.apply(source).splitlines()
-        return source.splitlines()[self.line - 1].strip().decode(), changed[self.line - 1].strip().decode()
+        begin = source.rfind(b"\n", 0, self.start) + 1
+        line = source[begin : _end_of_line(source, self.start)]
+        changed = source[begin : self.start] + self.text.encode() + source[self.end : _end_of_line(source, self.end)]
+        return line.strip().decode(), changed.partition(b"\n")[0].strip().decode()
+
+
+def _end_of_line(source: bytes, position: int) -> int:
+    """Where the line ends that has this position."""
+    end = source.find(b"\n", position)
+    return len(source) if end < 0 else end
 
 
 def faults(source: bytes) -> list[Fault]:

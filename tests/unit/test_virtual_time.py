@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.virtual_time import Clock
+import pytest
+
+from tests.virtual_time import Clock, Stuck
 
 PATIENCE = 120.0
 
@@ -71,3 +75,40 @@ async def test_a_thread_makes_the_clock_run() -> None:
     before = time.monotonic()
     await asyncio.to_thread(threading.Event().wait, 0.02)
     assert time.monotonic() - before > 0.01
+
+
+def test_a_test_that_nothing_can_wake_any_more_fails_at_once(virtual_clock: Clock) -> None:
+    ended: list[str] = []
+
+    async def forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleaned up")
+
+    for _ in range(2):
+        with pytest.raises(Stuck, match="nothing else can wake this event loop"):
+            asyncio.run(forever())
+    assert ended == ["cleaned up"] * 2
+
+
+def test_one_that_a_thread_wakes_waits_for_it(virtual_clock: Clock) -> None:
+    async def woken() -> str:
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        with thread(lambda: loop.call_soon_threadsafe(event.set)) as go:
+            loop.call_soon(go.set)
+            await event.wait()
+        return "woken"
+
+    assert asyncio.run(woken()) == "woken"
+
+
+def test_one_that_gets_a_signal_goes_on(virtual_clock: Clock) -> None:
+    async def woken() -> str:
+        event = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, event.set)
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGUSR1)
+        await event.wait()
+        return "woken"
+
+    assert asyncio.run(woken()) == "woken"

@@ -33,3 +33,15 @@ def test_bodies_of_settings_are_not_checked_as_json() -> None:
 def test_a_request_without_a_limit_may_have_any_body() -> None:
     assert Code.SEND_MESSAGE not in BODY_LIMITS
     assert body_fault(Code.SEND_MESSAGE, bytes(5 * MIB)) is None
+
+
+def test_lists_of_topics_and_groups_may_have_four_mebibytes() -> None:
+    for code in (Code.UPDATE_AND_CREATE_TOPIC_LIST, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST):
+        assert body_fault(code, padded('["%"]', 4_194_304)) is None
+        assert "at most 4194304 are possible" in (body_fault(code, padded('["%"]', 4_194_305)) or "")
+
+
+def test_other_bodies_may_have_one() -> None:
+    for code in BODY_LIMITS.keys() - {Code.UPDATE_AND_CREATE_TOPIC_LIST, Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST}:
+        assert body_fault(code, padded('["%"]', 1_048_576)) is None
+        assert "at most 1048576 are possible" in (body_fault(code, padded('["%"]', 1_048_577)) or "")

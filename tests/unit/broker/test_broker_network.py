@@ -16,6 +16,7 @@ import pytest
 from rocketmq_py.broker import broker as module
 from rocketmq_py.broker.broker import Broker, wall_clock
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metrics.monitor import Monitor
 from rocketmq_py.core.access.permissions import User
 from rocketmq_py.core.peer import Reply
 from rocketmq_py.errors import ClosedError, ConfigError
@@ -144,6 +145,21 @@ async def test_a_started_broker_listens_registers_and_serves(house: House, caplo
     assert said == [
         "broker broker-a (DefaultCluster) serves at 127.0.0.1:10911", "broker broker-a has stopped",
     ]  # fmt: skip
+
+
+async def test_the_monitor_hears_that_the_broker_serves_once_it_does(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[tuple[Monitor, bool]] = []
+
+    class Hearing(Monitor):
+        def started(self) -> None:
+            super().started()
+            heard.append((self, 10911 in house.network.listening and ("ns:1", REGISTER) in house.asked))
+
+    monkeypatch.setattr(module, "Monitor", Hearing)
+    async with house.serving() as broker:
+        assert [served for one, served in heard if one is broker._monitor] == [True]
 
 
 async def test_a_broker_that_does_not_run_has_no_services(house: House) -> None:

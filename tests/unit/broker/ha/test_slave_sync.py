@@ -235,6 +235,12 @@ def test_an_unknown_topic_in_the_log_is_asked_for_once_an_interval(following: Fo
         following.sync.arrived(["gone"])
         await asyncio.sleep(0.5)
         assert len(following.link.asked) == asked
+        await following.copied(4)  # the next interval has begun
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        following.sync.arrived(["gone"])
+        await following.copied(5)
+        assert loop.time() - begin < 1
 
     following.run(scenario)
 

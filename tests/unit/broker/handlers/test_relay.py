@@ -7,6 +7,8 @@ import asyncio
 import pytest
 
 from rocketmq_py.broker.handlers import relay
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
+from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.group import ConsumeMessageDirectly, GetConsumerRunningInfo
@@ -57,6 +59,31 @@ def test_direct_consumption_is_forwarded(client: Client, consumer: Client) -> No
     assert [message.body for message in decode_records(asked.body)] == [b"body"]
     assert asked.ext["brokerName"] == "broker-a"
     assert (asked.ext["topicSysFlag"], asked.ext["groupSysFlag"]) == ("0", "0")
+
+
+def test_the_flags_of_topic_and_group_are_forwarded(running: InProcess, client: Client, consumer: Client) -> None:
+    running.services.topics.put([TopicConfig(topic_name="t", topic_sys_flag=2)])
+    running.services.groups.put([SubscriptionGroupConfig(group_name="g", group_sys_flag=3)])
+    msg_id = client.ask(Code.SEND_MESSAGE_V2, send(), b"body").ext["msgId"]
+    header = ConsumeMessageDirectly(consumer_group="g", client_id="c1", msg_id=msg_id, topic="t")
+    asyncio.run(ask(client, Code.CONSUME_MESSAGE_DIRECTLY, header, consumer, Command(0)))
+    [asked] = consumer.heard
+    assert (asked.ext["topicSysFlag"], asked.ext["groupSysFlag"]) == ("2", "3")
+
+
+def test_what_is_not_known_here_keeps_the_flags_of_the_request(
+    running: InProcess, client: Client, consumer: Client
+) -> None:
+    """A group may be deleted while its consumers are connected."""
+    msg_id = client.ask(Code.SEND_MESSAGE_V2, send(), b"body").ext["msgId"]
+    running.services.groups.delete("g")
+    header = ConsumeMessageDirectly(
+        consumer_group="g", client_id="c1", msg_id=msg_id, topic="gone", topic_sys_flag=4, group_sys_flag=5
+    )
+    got = asyncio.run(ask(client, Code.CONSUME_MESSAGE_DIRECTLY, header, consumer, Command(0, body=b"done")))
+    assert got.body == b"done"
+    [asked] = consumer.heard
+    assert (asked.ext["topicSysFlag"], asked.ext["groupSysFlag"]) == ("4", "5")
 
 
 @pytest.mark.parametrize(

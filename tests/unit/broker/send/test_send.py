@@ -12,7 +12,7 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.server import Peer
 from rocketmq_py.wire.batch import encode_batch
-from rocketmq_py.wire.record import decode_record
+from rocketmq_py.wire.record import decode_record, record_properties
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.requests import send
 
@@ -120,6 +120,26 @@ def test_invalid_sends_are_refused(client: Client, header: Any, code: int, words
     assert answer.code == code
     assert words in (answer.remark or "")
     assert answer.ext == REGION
+
+
+@pytest.mark.parametrize("sys_flag", [0, 4], ids=["plain", "half"])
+def test_stored_properties_have_at_most_32767_bytes(running: InProcess, client: Client, sys_flag: int) -> None:
+    """Java writes their length as a short."""
+
+    def sent(padding: int) -> int:
+        properties = {"UNIQ_KEY": "U", "TRAN_MSG": str(bool(sys_flag)).lower(), "big": "x" * padding}
+        return client.ask(Code.SEND_MESSAGE_V2, send(properties=properties, sys_flag=sys_flag), BODY).code
+
+    def size(offset: int) -> int:
+        topic = "RMQ_SYS_TRANS_HALF_TOPIC" if sys_flag else "t"
+        raw = running.services.store.record_at_queue(topic, 0, offset)
+        assert raw is not None
+        return len(record_properties(raw))
+
+    assert sent(1) == 0
+    most = 32_767 - size(0) + 1
+    assert (sent(most), sent(most + 1)) == (0, 13)
+    assert size(1) == 32_767
 
 
 @pytest.mark.parametrize("size", [0, 4 * 1024 * 1024 + 1])

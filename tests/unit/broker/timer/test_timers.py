@@ -478,6 +478,13 @@ def test_a_message_cancels_messages_of_its_own_topic_only(running: InProcess) ->
     assert delivered(running, "other") == []
 
 
+def test_the_counts_of_topics_are_written_with_the_other_files(running: InProcess) -> None:
+    timed(running, "a", 5_000)
+    pass_time(running, 1_100)
+    written = Path(running.config.store_path_root_dir) / "config" / "timermetrics"
+    assert msgspec.json.decode(written.read_bytes())["timingCount"]["t"]["count"] == 1
+
+
 def test_the_counts_of_topics_are_written_when_a_broker_stops(tmp_path: Path) -> None:
     running = InProcess(tmp_path)
     timed(running, "a", 5_000)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from rocketmq_py.client.hooks.hooks import Consumption, Reception, Sending
 from rocketmq_py.client.hooks.times import (
     AWAIT,
+    BOUNDS,
     DELIVERY,
     LABELS,
     PROCESS,
@@ -32,6 +33,16 @@ def got(topic: str, born: int) -> MessageExt:
     message = MessageExt(head, topic, b"x", b"", "b")
     assert message.born_timestamp == born
     return message
+
+
+def test_the_bounds_are_those_of_apache_s_clients() -> None:
+    """A dashboard adds up the buckets of all clients of a group."""
+    assert BOUNDS == {
+        "rocketmq_send_cost_time": (1, 5, 10, 20, 50, 200, 500),
+        "rocketmq_delivery_latency": (1, 5, 10, 20, 50, 200, 500),
+        "rocketmq_await_time": (1, 5, 20, 100, 1_000, 5_000, 10_000),
+        "rocketmq_process_time": (1, 5, 10, 100, 1_000, 10_000, 60_000),
+    }
 
 
 def test_sends() -> None:

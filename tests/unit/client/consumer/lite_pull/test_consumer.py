@@ -422,3 +422,20 @@ def test_a_resumed_queue_is_pulled_at_once(resume, monkeypatch):
                 assert len(broker.asked(Code.LITE_PULL_MESSAGE)) == 1
 
     scenario(run)
+
+
+@pytest.mark.parametrize(
+    ("answer", "then"),
+    [(Command(ResponseCode.SYSTEM_ERROR, remark="no"), 4), (pulled(ResponseCode.PULL_OFFSET_MOVED, 50), 50)],
+    ids=["failed", "moved"],
+)
+@with_broker()
+async def test_after_a_pull_that_went_wrong_one_pull_is_in_flight_until_the_next_answer(broker, answer, then):
+    """Nobody knows any more where the queue ends."""
+    first = b"".join(map(record, range(4)))
+    broker.pulls = {0: [pulled(0, 4, first, maxOffset="100")], 4: [answer]}
+    async with broker.assigned(pulls_in_flight=3, pull_batch_size=4):
+        await broker.pull(then, times=2 if then == 4 else 1)
+        await asyncio.sleep(5)
+    offsets = [int(request.ext["queueOffset"]) for request in broker.asked(Code.LITE_PULL_MESSAGE)]
+    assert offsets == [0, 4, 8, 12, then]

@@ -16,6 +16,7 @@ from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListen
 from rocketmq_py.client.consumer.options import PushOptions
 from rocketmq_py.client.consumer.push.listener_watch import ListenerWatch, LoopGuard
 from rocketmq_py.client.consumer.running_info import health
+from rocketmq_py.core.pop.receipts import PopQueue
 from rocketmq_py.model import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("T", "broker-a", 0)
@@ -239,6 +240,25 @@ def test_a_message_that_exceeds_the_consume_timeout_is_sent_back(caplog, virtual
         assert len(bench.sent_back) == 2, "what the listener says afterwards does not count"
 
     assert said(caplog, "consume_timeout=60")
+
+
+def test_the_consume_timeout_is_not_for_popped_messages_but_for_all_others(virtual_clock):
+    """Brokers deliver popped messages again by themselves. Both kinds of queues may be there at the same time."""
+    go, asked = threading.Event(), []
+
+    @scenario(lambda _: go.wait(PATIENCE), stuck_after=PATIENCE, consume_timeout=60.0)
+    async def _(bench):
+        popped, pulled = PopQueue(MessageQueue("T", "broker-a", 1), 0.0), bench.queue
+        bench.group.queues = {popped.queue: popped, QUEUE: pulled}
+
+        async def expire(queue, _):
+            asked.append(queue)
+            return 0
+
+        bench.dispatcher.expire = expire
+        await bench.watch._expire(bench.group.now())
+        assert asked == [pulled]
+        go.set()
 
 
 def test_only_the_head_of_a_queue_is_sent_back_and_sixteen_messages_at_most():

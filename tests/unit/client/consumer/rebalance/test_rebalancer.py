@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 
 import pytest
 
@@ -441,6 +442,17 @@ async def test_assigned_queues_are_pulled_or_popped_as_the_broker_says():
         assert member.group.queues[Q0].has_invisible_time
         assert len(member.changes) == 2
         assert MEMBERS not in member.network.codes()
+
+
+async def test_whether_a_topic_is_pulled_or_popped_is_logged_when_it_changes(caplog):
+    async with Member(client_rebalance=False) as member:
+        with caplog.at_level(logging.INFO):
+            for queues in ([], [(0, "POP")], [(0, "POP")], [], [(0, "PULL")], [(0, "POP")]):
+                member.assign(T=queues)
+                await member.rebalance()
+    said = [text for text in caplog.messages if text.endswith("from now on")]
+    verbs = ["owns no queue of", "pops", "pulls", "pops"]
+    assert said == [f"group g {verb} topic T from now on" for verb in verbs]
 
 
 async def test_queues_stay_while_no_broker_assigns_any():
