@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.faults import Fault
+from tests.side_by_side import QUICK_START
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--hypothesis-profile", "quick", "-p", "no:cacheprovider")
 NOTHING_RAN = 5
@@ -63,12 +64,12 @@ class Bench:
         """The status of pytest, None when it took longer. Thousands of tests do not fit into a command line."""
         names = self._folder / "tests.txt"
         names.write_text("\n".join(tests))
-        environment = {**os.environ, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1", **extra}
+        environment = {**os.environ, **QUICK_START, "PYTHONPATH": str(self.source), "PYTHONDONTWRITEBYTECODE": "1"}
         with (self._folder / "output.txt").open("wb") as output:
             process = self._process = subprocess.Popen(
                 [*PYTEST, *options, "--basetemp", str(self._folder / "tmp"), f"@{names}"],
                 cwd=self._root,
-                env=environment,
+                env=environment | extra,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

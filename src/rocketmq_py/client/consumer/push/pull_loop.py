@@ -324,8 +324,7 @@ class PullLoop:
                 return
             self._group.stats(queue.queue.topic).pulled.add(len(messages), self._group.now() - answer.pull.sent_at)
             self._hand_over(messages, next_offset, header.max_offset)
-        elif answer.code == OFFSET_MOVED:
-            self._pulls.forget_end()
+        elif answer.code == OFFSET_MOVED:  # this loop ends, and another one begins at the new offset
             await self._events.offset_illegal(queue, self._offset or 0, next_offset)
         elif not queue.count:
             self._group.offsets.update(queue.queue, next_offset)
