@@ -18,6 +18,9 @@ from unittest import mock
 
 _LOOK = 1e-7
 """Seconds by which each look at a clock that stands still moves it, so that code which waits by looking ends."""
+_SPINNING, _SPIN = 20_000, 0.01
+"""After so many turns without a wait each further one takes so many seconds: tests look in each turn whether something
+has happened, and would never give up on a clock that stands still."""
 _PATCHED = ("rocketmq_py", "tests")
 """Packages whose modules import ``monotonic`` by name."""
 
@@ -84,6 +87,7 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
+        self._turns = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or not self.choose_clock():
@@ -92,8 +96,13 @@ class _Selector(selectors.DefaultSelector):
             self._clock.run()
             return super().select(timeout)
         events = super().select(0)
-        if not events and timeout > 0:
-            self._clock.skip(timeout)
+        self._turns += 1
+        if timeout > 0:
+            self._turns = 0
+            if not events:
+                self._clock.skip(timeout)
+        elif self._turns > _SPINNING:
+            self._clock.skip(_SPIN)
         return events
 
     def _select_at_once(self) -> list[tuple[selectors.SelectorKey, int]]:

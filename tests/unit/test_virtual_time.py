@@ -112,3 +112,26 @@ def test_one_that_gets_a_signal_goes_on(virtual_clock: Clock) -> None:
         return "woken"
 
     assert asyncio.run(woken()) == "woken"
+
+
+async def test_who_looks_in_every_turn_gives_up_in_the_end(virtual_clock: Clock) -> None:
+    turns = 0
+
+    async def look() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(look(), PATIENCE)
+    assert 20_000 < turns < 40_000
+
+
+async def test_many_turns_take_no_time(virtual_clock: Clock) -> None:
+    begin = time.monotonic()
+    for _ in range(3):
+        for _ in range(10_000):
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+    assert 3 <= time.monotonic() - begin < 3.1
