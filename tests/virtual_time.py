@@ -116,8 +116,8 @@ class _Selector(selectors.DefaultSelector):
         return events
 
     def _is_alone(self) -> bool:
-        """True if there is no socket to wait for, and no other thread: not even one that must not wake the loop."""
-        return len(self.get_map()) == 1 and threading.enumerate() == [threading.main_thread()]
+        """True if nothing can wake the loop but itself; other threads' loops wait for the one of the test."""
+        return threading.current_thread() is threading.main_thread() and not self._others_can_wake()
 
     def choose_clock(self) -> bool:
         """Let the clock stand still if only timers can wake the loop, and run if not. True if it stands still."""

@@ -86,9 +86,11 @@ def test_a_test_that_nothing_can_wake_any_more_fails_at_once(virtual_clock: Cloc
         finally:
             ended.append("cleaned up")
 
-    for _ in range(2):
-        with pytest.raises(Stuck, match="nothing else can wake this event loop"):
-            asyncio.run(forever())
+    with thread():
+        virtual_clock.start_skipping()
+        for _ in range(2):
+            with pytest.raises(Stuck, match="nothing else can wake this event loop"):
+                asyncio.run(forever())
     assert ended == ["cleaned up"] * 2
 
 
