@@ -43,6 +43,9 @@ class SlaveLink(asyncio.Protocol):
     """The connection of a master to one slave."""
 
     _transport: asyncio.Transport
+    host: str
+    address: str
+    """That of the slave, with its port."""
 
     def __init__(self, master: HaMaster) -> None:
         self._master = master
@@ -52,8 +55,6 @@ class SlaveLink(asyncio.Protocol):
         now = master.clock()
         self._read_ms = self._written_ms = now
         self.sent = TransferRate(now)
-        self.address = ""
-        self.host = ""
         self.acknowledged = -1
         """The end offset of the slave's log in its last report; -1 before its first report."""
         self.next = -1

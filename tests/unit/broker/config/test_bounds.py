@@ -21,6 +21,11 @@ from rocketmq_py.store import StoreConfig
         ("diskMaxUsedSpaceRatio", "101", "diskMaxUsedSpaceRatio is 101: 0 to 100 is expected"),
         ("brokerPermission", "8", "brokerPermission is 8: 0 to 7 is expected"),
         ("waitTimeMillsInSendQueue", "-5", "waitTimeMillsInSendQueue is -5: at least 0 is expected"),
+        ("metricLoggingExporterIntervalInMills", "999", "is 999: 1000 to 86400000 is expected"),
+        ("metricGrpcExporterIntervalInMills", "999", "is 999: 1000 to 86400000 is expected"),
+        ("metricGrpcExporterTimeOutInMills", "0", "is 0: 1 to 86400000 is expected"),
+        ("metricGrpcExporterTimeOutInMills", "86400001", "is 86400001: 1 to 86400000 is expected"),
+        ("metricsExportBatchMaxDataPoints", "0", "is 0: 1 to 86400000 is expected"),
         ("transactionTimeOut", "9223372036854775808", "transactionTimeOut is 9223372036854775808: at least 0"),
     ],
 )
@@ -28,6 +33,25 @@ def test_a_number_out_of_range_is_refused(key: str, text: str, expected: str) ->
     with pytest.raises(ConfigError) as caught:
         configure({key: text})
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "number"),
+    [
+        ("metricLoggingExporterIntervalInMills", 1000),
+        ("metricGrpcExporterIntervalInMills", 1000),
+        ("metricGrpcExporterTimeOutInMills", 1),
+        ("metricGrpcExporterTimeOutInMills", 86_400_000),
+        ("metricsExportBatchMaxDataPoints", 1),
+        ("figuresLogSeconds", 0),
+        ("figuresLogSeconds", 86_400),
+        ("brokerPermission", 7),
+        ("diskMaxUsedSpaceRatio", 100),
+    ],
+)
+def test_the_last_number_in_range_is_accepted(key: str, number: int) -> None:
+    config, store = configure({key: str(number)})
+    assert (java_settings(config) | java_settings(store))[key] == str(number)
 
 
 @pytest.mark.parametrize("key", sorted(key for key, kind in own_keys().items() if kind is int))

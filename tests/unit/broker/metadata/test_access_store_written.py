@@ -53,7 +53,9 @@ async def test_changes_wait_for_the_disk_in_a_thread_and_are_written_together(tm
     disk.go.set()
     await asyncio.gather(*waiting)
     assert disk.writes == 2
-    saved = fastjson.loads((tmp_path / FILE).read_bytes())
+    text = (tmp_path / FILE).read_bytes()
+    saved = fastjson.loads(text)
+    assert fastjson.dumps_pretty(saved) == text, "entries are laid out one by one, as they would be all together"
     assert [user["username"] for user in saved["users"]] == ["first", *(f"u{number:02}" for number in range(20))]
 
 

@@ -156,3 +156,21 @@ def test_very_many_woken_pops_are_run_over_several_turns(
         answered.append(len(waiting.heard))
     assert answered == [16, 32, 40]
     assert all(answer.code == 0 for answer in waiting.heard)
+
+
+@pytest.mark.parametrize(
+    ("name", "readings"),
+    [
+        ("%RETRY%g_t", [("g", "t")]),
+        ("%RETRY%g_t_a", [("g", "t_a"), ("g_t", "a")]),
+        ("%RETRY%_t", []),
+        ("%RETRY%g_", []),
+        ("%RETRY%__t", [("_", "t")]),
+        ("%RETRY%g", []),
+        ("%RETRY%g+t_a", []),
+        ("g_t", []),
+    ],
+)
+def test_what_a_retry_topic_of_the_first_version_may_be_of(name: str, readings: list[tuple[str, str]]) -> None:
+    """Neither a group nor a topic without a name is there."""
+    assert list(long_polling._first_version_readings(name)) == readings
