@@ -157,10 +157,11 @@ class ConsumerOffsets:
 
         Changes meanwhile are allowed.
         """
-        for key in list(self.table):
-            queues = self.table.get(key)
+        table, pulled_by = self.table, self._pulled.get
+        for key in list(table):
+            queues = table.get(key)
             if queues is not None:
-                yield key, queues, self._pulled.get(key, _NONE)
+                yield key, queues, pulled_by(key, _NONE)
 
     def progress_of(self, key: str) -> tuple[Mapping[int, int], Mapping[int, int]]:
         """Return what :meth:`progress` says of one group: committed offsets, and offsets after pulls."""

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.metrics import families as f
+from rocketmq_py.broker.metrics.blocks import Blocks
 from rocketmq_py.broker.metrics.group_lines import GroupLines
 from rocketmq_py.broker.services import Services
-from rocketmq_py.core.metrics.counters import ACK, CHECK_POINT, MessageCounts, PopEntries, RpcLatency, Traffic
+from rocketmq_py.core.metrics.counters import ACK, CHECK_POINT, SIZE_BOUNDS, MessageCounts, PopEntries, RpcLatency
 from rocketmq_py.core.metrics.exposition import Labels, labels
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.codes import version_name
@@ -23,7 +24,6 @@ from rocketmq_py.server.sliced_work import SlicedWork
 from rocketmq_py.store import FileSystem
 
 SLICE_SECONDS = 0.005
-_GROUPS_AT_ONCE = 20
 _NO_POPS = (0, 0)
 
 _MODES = {"CONSUME_ACTIVELY": "pull", "CONSUME_PASSIVELY": "push", "CONSUME_POP": "pop"}
@@ -40,6 +40,11 @@ _SPANS = (5, 60, 300, 900, 3600, 14400, 28800, 86400)
 _STATUS = {True: "success", False: "failure"}
 _PUT_OK = ("put_status", "PUT_OK")
 _POPS_AT_ONCE = 20
+
+Sent = tuple[str, str, int, int]
+"""Topic, type of message, messages, bytes."""
+Received = tuple[str, str, bool, int, int]
+"""Group, topic, whether by pops, messages, bytes."""
 
 
 class Collector:
@@ -63,8 +68,7 @@ class Collector:
             **extra_labels(config.metrics_label),
         })  # fmt: skip
         self._exposition = Exposition(base, config.metrics_otel_cardinality_limit)
-        self._out_labels: dict[tuple[str, str, bool], Labels] = {}
-        """Labels of what groups received, of the last exposition: by group, topic, and whether by pops."""
+        self._sent, self._received = Blocks(self._about_sent), Blocks(self._about_received)
         self._disk = f'{base},storage_type="local",storage_medium="disk"'
         self._groups = GroupLines(
             services, self._exposition, self._slices, clock, queue_level=config.metrics_queue_level
@@ -81,12 +85,14 @@ class Collector:
             await self._services.store.loader.run(
                 lambda residency: self._services.timers.check_spans(self._clock(), _SPANS, residency)
             )
-        return about_groups + await self._slices.run(chunks(self._lines()))
+        messages = list[bytes]()
+        if self._config.enable_request_metrics:
+            await self._slices.run(self._messages(messages))
+        return about_groups + messages + await self._slices.run(chunks(self._lines()))
 
     def _lines(self) -> Iterator[str]:
         config = self._config
         parts: list[tuple[bool, Iterator[str]]] = [
-            (config.enable_request_metrics, self._requests()),
             (config.enable_request_metrics, self._creations()),
             (config.enable_remoting_metrics, self._exposition.rpc(self._latency)),
             (config.enable_stats_metrics, self._state()),
@@ -104,41 +110,49 @@ class Collector:
 
     # -- requests
 
-    def _requests(self) -> Iterator[str]:
-        rows = list[tuple[Labels, Traffic]]()
+    def _messages(self, pieces: list[bytes]) -> Iterator[None]:
+        """Add the families about messages that were sent and received to a list."""
+        sent, received = self._sent, self._received
+        yield from sent.fill(self._sent_rows())
+        yield from received.fill(self._received_rows())
+        for family, blocks, number, lines in (
+            (f.MESSAGES_IN, sent, 0, 1), (f.THROUGHPUT_IN, sent, 1, 1), (f.MESSAGE_SIZE, sent, 2, len(SIZE_BOUNDS) + 3),
+            (f.MESSAGES_OUT, received, 0, 1), (f.THROUGHPUT_OUT, received, 1, 1),
+        ):  # fmt: skip
+            pieces.extend(self._exposition.blocks(family, blocks.of(number), blocks.series, lines))
+            yield
+
+    def _sent_rows(self) -> Iterator[Sent]:
         for (topic, kind), flow in list(self._counts.received.items()):
-            rows.append((self._exposition.labels(("topic", topic), ("message_type", kind), self._system(topic)), flow))
-            yield ""
-        yield from self._exposition.family(f.MESSAGES_IN, ((text, flow.messages) for text, flow in rows))
-        yield from self._exposition.family(f.THROUGHPUT_IN, ((text, flow.size) for text, flow in rows))
-        yield from self._exposition.histogram(f.MESSAGE_SIZE, [(text, flow.sizes) for text, flow in rows])
-        messages_out, bytes_out = list[str](), list[str]()
-        for _ in self._received_by_groups(messages_out, bytes_out):
-            yield ""
-        yield from self._exposition.made(f.MESSAGES_OUT, messages_out)
-        yield from self._exposition.made(f.THROUGHPUT_OUT, bytes_out)
+            yield topic, kind, flow.messages, flow.size
 
-    def _received_by_groups(self, messages_out: list[str], bytes_out: list[str]) -> Iterator[None]:
-        """Add the lines about what groups received; those of a few groups in each step."""
-        popped, before, kept = self._services.stats.popped, self._out_labels, dict[tuple[str, str, bool], Labels]()
+    def _about_sent(self, rows: list[Sent]) -> tuple[str, str, str]:
+        messages, size, sizes = list[str](), list[str](), list[str]()
+        for topic, kind, count, total in rows:
+            text = self._exposition.labels(("topic", topic), ("message_type", kind), self._system(topic))
+            messages.append(f.MESSAGES_IN.sample(text, count))
+            size.append(f.THROUGHPUT_IN.sample(text, total))
+            sizes.append(f.MESSAGE_SIZE.buckets(text, self._counts.received[topic, kind].sizes))
+        return "".join(messages), "".join(size), "".join(sizes)
 
-        def add(group: str, topic: str, by_pop: bool, messages: int, size: int) -> None:
-            key = group, topic, by_pop
-            text = kept[key] = before.get(key) or self._labels_of_received(*key)
-            messages_out.append(f"rocketmq_messages_out_total{{{text}}} {messages}.0\n")
-            bytes_out.append(f"rocketmq_throughput_out_total{{{text}}} {size}.0\n")
-
-        for step, (group, topic, messages, size) in enumerate(self._services.stats.got_by()):
+    def _received_rows(self) -> Iterator[Received]:
+        popped = self._services.stats.popped
+        for group, topic, messages, size in self._services.stats.got_by():
             by_pop, size_by_pop = popped.get((group, topic), _NO_POPS) if popped else _NO_POPS
             if by_pop:
-                add(group, topic, True, by_pop, size_by_pop)
+                yield group, topic, True, by_pop, size_by_pop
             if messages > by_pop:
-                add(group, topic, False, messages - by_pop, size - size_by_pop)
-            if step % _GROUPS_AT_ONCE == 0:
-                yield
-        self._out_labels = kept
+                yield group, topic, False, messages - by_pop, size - size_by_pop
 
-    def _labels_of_received(self, group: str, topic: str, is_pop: bool) -> Labels:
+    def _about_received(self, rows: list[Received]) -> tuple[str, str]:
+        messages, size = list[str](), list[str]()
+        for group, topic, is_pop, count, total in rows:
+            text = self._labels_of_received(group, topic, is_pop=is_pop)
+            messages.append(f.MESSAGES_OUT.sample(text, count))
+            size.append(f.THROUGHPUT_OUT.sample(text, total))
+        return "".join(messages), "".join(size)
+
+    def _labels_of_received(self, group: str, topic: str, *, is_pop: bool) -> Labels:
         common = (("topic", topic), ("consumer_group", group), self._system(topic, group))
         if not is_pop:
             return self._exposition.labels(*common)

@@ -1,7 +1,7 @@
 """The families about consumer groups: the largest part of an exposition, so its lines are made in one pass.
 
-A broker of 1,000 topics and 10 groups has 50,000 of these lines: each is one formatted string, in a list of its family,
-with labels that are kept from one exposition to the next.
+A broker of 1,000 topics and 10 groups has 50,000 of these lines. Those about messages are kept from one exposition to
+the next, in blocks; those about latencies are formatted each time, with labels that are kept.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator
 
 from rocketmq_py.broker.handlers.long_answers import load_store_times
 from rocketmq_py.broker.metrics import families as f
-from rocketmq_py.broker.metrics.lag import NEVER, LagCalculator
+from rocketmq_py.broker.metrics.blocks import ROWS, Blocks
+from rocketmq_py.broker.metrics.lag import NEVER, Lag, LagCalculator
 from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.exposition import Labels, escaped
 from rocketmq_py.protocol import names
@@ -20,7 +21,6 @@ from rocketmq_py.server.sliced_work import SlicedWork
 _OF_GROUPS = (f.LAG, f.INFLIGHT, f.READY, f.LAG_LATENCY, f.QUEUEING_LATENCY)
 _OF_QUEUES = (f.QUEUE_LAG, f.QUEUE_LAG_LATENCY)
 
-_GROUPS_AT_ONCE = 20
 _ATTEMPTS = 3
 """Groups that go on meanwhile have other store times to read."""
 
@@ -40,8 +40,9 @@ class GroupLines:
         self._families = _OF_GROUPS + (_OF_QUEUES if queue_level else ())
         self._queue_level = queue_level
         self._calculator = LagCalculator(services.store, services.topics, services.offsets)
+        self._blocks = Blocks(self._make)
         self._labels: dict[str, Labels] = {}
-        """Labels by ``topic@group``, of the last exposition."""
+        """Labels by ``topic@group``."""
 
     async def collect(self) -> list[bytes]:
         """Return the lines in pieces."""
@@ -55,40 +56,65 @@ class GroupLines:
             await load_store_times(self._services.store, dict.fromkeys(calculator.missing))
             await self._slices.run(calculator.learn())
             await self._slices.run(calculator.again())
-        return await self._slices.run(self._lines())
+        pieces = list[bytes]()
+        await self._slices.run(self._lines(pieces))
+        return pieces
 
-    def _lines(self) -> Iterator[bytes]:
-        lines: list[list[str]] = [[] for _ in (*_OF_GROUPS, *_OF_QUEUES)]
-        labels: dict[str, Labels] = {}
-        count = len(self._calculator.keys)
-        for begin in range(0, count, _GROUPS_AT_ONCE):
-            self._add(begin, lines, labels)
-            yield b""
-        self._labels = labels
-        for family, of_family in zip(self._families, lines, strict=False):
-            yield from map(str.encode, self._exposition.made(family, of_family))
-            of_family.clear()
+    def _lines(self, pieces: list[bytes]) -> Iterator[None]:
+        """Add all lines to a list."""
+        ages: tuple[list[bytes], list[bytes]] = [], []
+        queue_lines: tuple[list[str], list[str]] = [], []
+        self._blocks.begin()
+        for begin in range(0, len(self._calculator.keys), ROWS):
+            self._add(begin, ages, queue_lines)
+            yield
+        self._blocks.end()
+        if len(self._labels) > self._blocks.series:  # groups or topics are gone
+            self._labels = {key: self._labels[key] for key in self._calculator.keys}
+        blocks, series = self._blocks, self._blocks.series
+        for family, lines in zip(_OF_GROUPS, (*map(blocks.of, range(3)), *ages), strict=True):
+            pieces.extend(self._exposition.blocks(family, lines, series))
+            yield
+        for family, texts in zip(_OF_QUEUES, queue_lines, strict=True):
+            for text in self._exposition.made(family, texts):
+                pieces.append(text.encode())
+                yield
 
-    def _add(self, begin: int, lines: list[list[str]], labels: dict[str, Labels]) -> None:
+    def _add(self, begin: int, ages: tuple[list[bytes], list[bytes]], queue_lines: tuple[list[str], list[str]]) -> None:
         """Add the lines of some groups.
 
-        :param labels: gets the labels of these groups.
+        :param ages: get those of both latencies; unlike the others they change while groups stand still.
         """
-        lag_lines, inflight_lines, ready_lines, age_lines, queueing_lines, *queue_lines = lines
-        now, known, end = self._clock(), self._labels, begin + _GROUPS_AT_ONCE
-        keys = self._calculator.keys[begin:end]
-        for key, lag in zip(keys, self._calculator.lags[begin:end], strict=True):
-            inflight, ready, unconsumed, undelivered = lag
-            text = labels[key] = known.get(key) or self._labels_of(key)
+        end = begin + ROWS
+        rows = list(zip(self._calculator.keys[begin:end], self._calculator.lags[begin:end], strict=True))
+        self._blocks.add(rows)
+        now, labels = self._clock(), self._labels
+        of_lag, of_queueing = list[str](), list[str]()
+        for key, (_, _, unconsumed, undelivered) in rows:
+            text = labels[key]
             age = now - unconsumed if unconsumed < now else 0
             queueing = now - undelivered if undelivered < now else 0
-            lag_lines.append(f"rocketmq_consumer_lag_messages{{{text}}} {inflight + ready}.0\n")
-            inflight_lines.append(f"rocketmq_consumer_inflight_messages{{{text}}} {inflight}.0\n")
-            ready_lines.append(f"rocketmq_consumer_ready_messages{{{text}}} {ready}.0\n")
-            age_lines.append(f"rocketmq_consumer_lag_latency_milliseconds{{{text}}} {age}.0\n")
-            queueing_lines.append(f"rocketmq_consumer_queueing_latency_milliseconds{{{text}}} {queueing}.0\n")
+            of_lag.append(f"rocketmq_consumer_lag_latency_milliseconds{{{text}}} {age}.0\n")
+            of_queueing.append(f"rocketmq_consumer_queueing_latency_milliseconds{{{text}}} {queueing}.0\n")
             if self._queue_level:
                 self._add_queues(key, text, now, queue_lines)
+        for texts, lines in zip(ages, (of_lag, of_queueing), strict=True):
+            texts.append("".join(lines).encode())
+
+    def _make(self, rows: list[tuple[str, Lag]]) -> tuple[str, str, str]:
+        """Return the lines of some groups about messages: all that are not consumed, and those delivered or not."""
+        labels = self._labels
+        found = [
+            (labels.get(key) or labels.setdefault(key, self._labels_of(key)), inflight, ready)
+            for key, (inflight, ready, _, _) in rows
+        ]
+        return (
+            "".join(
+                [f"rocketmq_consumer_lag_messages{{{text}}} {inflight + ready}.0\n" for text, inflight, ready in found]
+            ),
+            "".join([f"rocketmq_consumer_inflight_messages{{{text}}} {inflight}.0\n" for text, inflight, _ in found]),
+            "".join([f"rocketmq_consumer_ready_messages{{{text}}} {ready}.0\n" for text, _, ready in found]),
+        )
 
     def _labels_of(self, key: str) -> Labels:
         topic, _, group = key.partition("@")
@@ -99,7 +125,7 @@ class GroupLines:
             f'is_system="{"true" if is_system else "false"}"'
         )
 
-    def _add_queues(self, key: str, text: str, now: int, lines: list[list[str]]) -> None:
+    def _add_queues(self, key: str, text: str, now: int, lines: tuple[list[str], list[str]]) -> None:
         for queue, lag, since in self._calculator.queues(key):
             of_queue = f'{text},queue_id="{queue}"'
             age = max(0, now - since) if since != NEVER else 0

@@ -79,6 +79,21 @@ class Exposition:
             yield "".join(lines[begin : min(begin + _LINES_OF_A_PIECE, most)])
         self.note(family, len(lines))
 
+    def blocks(self, family: Family, blocks: Iterable[bytes], series: int, lines_of_series: int = 1) -> Iterator[bytes]:
+        """Return the lines of a family that the caller made, as many in each block as it likes.
+
+        :param series: their number.
+        :param lines_of_series: lines of each series; more than one in a histogram.
+        """
+        if not series or not self.is_wanted(family):
+            return
+        yield family.head().encode()
+        if series <= self.most:
+            yield from blocks
+        else:
+            yield from _first_lines(blocks, self.most * lines_of_series)
+        self.note(family, series)
+
     def gauges(self, *pairs: tuple[Family, float]) -> Iterator[str]:
         """Return the lines of families with one series each, which has only the labels of the server."""
         for family, value in pairs:
@@ -132,6 +147,15 @@ def chunks(lines: Iterable[str]) -> Iterator[bytes]:
             piece.clear()
     if piece:
         yield "".join(piece).encode()
+
+
+def _first_lines(blocks: Iterable[bytes], count: int) -> Iterator[bytes]:
+    for block in blocks:
+        lines = block.splitlines(keepends=True)[:count]
+        count -= len(lines)
+        yield b"".join(lines)
+        if count == 0:
+            return
 
 
 def text_of(*, value: bool) -> str:

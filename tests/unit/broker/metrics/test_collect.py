@@ -48,13 +48,16 @@ class Broker:
         """Values by series name and the values of the labels that only it has."""
         return asyncio.run(self._samples(frozenset(names)))
 
-    async def _samples(self, names: frozenset[str]) -> Samples:
+    def collector(self) -> Collector:
+        """One that works in the running event loop."""
         server = SimpleNamespace(dispatcher=self.running.dispatcher, connections={1, 2})
-        collector = Collector(
+        return Collector(
             self.running.config, self.services, cast(Server, server), self.counts, self.latency, self.running.clock,
             asyncio.get_running_loop().call_soon, MemoryFileSystem(),
         )  # fmt: skip
-        self.text = b"".join(await collector.collect(names)).decode()
+
+    async def _samples(self, names: frozenset[str]) -> Samples:
+        self.text = b"".join(await self.collector().collect(names)).decode()
         found: Samples = {}
         common = {"cluster", "node_type", "node_id", "otel_scope_name", "zone"}
         for family in text_string_to_metric_families(self.text):
@@ -517,28 +520,65 @@ def test_the_oldest_of_some_messages(
     assert counting.samples(name) == {name: {DISK: float(age)}}
 
 
-def test_labels_of_what_groups_received_are_kept_until_they_are_gone(counting: Broker) -> None:
+def test_what_groups_received_is_formatted_again_only_where_it_has_changed(counting: Broker) -> None:
     stats = counting.services.stats
     for number in range(41):
         stats.pulled(f"g{number}", "t", 2, 20)
     stats.pulled_by_pop("g0", "t", 3, 30)
 
     async def main() -> None:
-        server = SimpleNamespace(dispatcher=counting.running.dispatcher, connections=set())
-        made = Collector(
-            counting.running.config, counting.services, cast(Server, server), counting.counts, counting.latency,
-            counting.running.clock, asyncio.get_running_loop().call_soon, MemoryFileSystem(),
-        )  # fmt: skip
-        assert len(list(made._received_by_groups([], []))) == 3
-        before = dict(made._out_labels)
-        assert len(before) == 42
-        first = list[str](), list[str]()
-        list(made._received_by_groups(*first))
-        assert all(made._out_labels[key] is text for key, text in before.items()), "they are not encoded again"
-        assert [line.rpartition(" ")[2] for line in first[0][:3]] == ["3.0\n", "2.0\n", "2.0\n"]
-        assert [line.rpartition(" ")[2] for line in first[1][:3]] == ["30.0\n", "20.0\n", "20.0\n"]
+        made = counting.collector()
+
+        async def collected() -> list[bytes]:
+            return (await made.collect(frozenset(["rocketmq_messages_out_total"])))[1:4]
+
+        first = await collected()
+        assert [piece.count(b"\n") for piece in first] == [20, 20, 2], "two lines of g0"
+        assert [line.rpartition(b" ")[2] for line in first[0].splitlines()[:3]] == [b"3.0", b"2.0", b"2.0"]
+        stats.pulled("g30", "t", 1, 10)
+        second = await collected()
+        assert [old is new for old, new in zip(first, second, strict=True)] == [True, False, True]
+        assert second[1].splitlines()[11].endswith(b'consumer_group="g30",is_system="false"} 3.0')
         stats.remove_group("g0")
-        list(made._received_by_groups([], []))
-        assert list(made._out_labels) == [(f"g{number}", "t", False) for number in range(1, 41)]
+        assert [piece.count(b"\n") for piece in await collected()][:2] == [20, 20]
+        assert b'"g0"' not in b"".join(await collected())
+
+    asyncio.run(main())
+
+
+def test_a_scrape_of_a_broker_at_rest_computes_nothing_again(counting: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics, groups, offsets = range(30), range(10), counting.services.offsets
+    for topic in topics:
+        for queue in range(2):
+            counting.send(f"t{topic}", queue_id=queue)
+            for group in groups:
+                offsets.commit(f"g{group}", f"t{topic}", queue, 0, "a test")
+                counting.services.stats.pulled(f"g{group}", f"t{topic}", 1, 10)
+
+    async def main() -> None:
+        made = counting.collector()
+        calculator, steps, stood = made._groups._calculator, list[int](), list[str]()
+        stand, run = calculator._stand, made._slices.run
+
+        def standing(key: str, *rest: Any) -> None:
+            stood.append(key)
+            stand(key, *rest)
+
+        async def running(work: Any) -> list[Any]:
+            found = await run(work)
+            steps.append(len(found))
+            return found
+
+        monkeypatch.setattr(calculator, "_stand", standing)
+        monkeypatch.setattr(made._slices, "run", running)
+        await made.collect()
+        assert len(stood) == 2 * 300, "without and with store times"
+        assert steps[:5] == [15, 60, 15, 15 + 5 + 6, 2 + 15 + 5], "20 groups or rows in each step"
+        stood.clear()
+        steps.clear()
+        before = len(await made.collect())
+        assert (stood, steps[:3]) == ([], [15, 15 + 5 + 6, 2 + 15 + 5])
+        offsets.commit("g4", "t7", 0, 1, "a test")
+        assert (len(await made.collect()), stood) == (before, ["t7@g4"])
 
     asyncio.run(main())

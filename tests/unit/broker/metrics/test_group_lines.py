@@ -59,6 +59,7 @@ class Lines:
 
     def __init__(self, calculator: Calculator, most: int = 100_000, *, queue_level: bool = False) -> None:
         self.slices, self.exposition = Slices(), Exposition('a="b"', most)
+        self.now = NOW
         self.asked: list[str] = []
         self.loaded: list[Any] = []
 
@@ -78,7 +79,7 @@ class Lines:
             services,
             self.exposition,
             self.slices,
-            lambda: NOW,
+            lambda: self.now,
             queue_level=queue_level,  # type: ignore[arg-type]
         )
         self.made._calculator = calculator  # type: ignore[assignment]
@@ -137,11 +138,31 @@ def test_retry_topics_system_topics_and_system_groups_are_marked() -> None:
     ]  # fmt: skip
 
 
-def test_pieces_have_at_most_five_hundred_lines() -> None:
-    for count, pieces in ((500, [500]), (501, [500, 1]), (1_000, [500, 500])):
-        found = [piece for piece in Lines(Calculator(lags(count))).collect(f.LAG.name) if piece]
+def test_pieces_are_the_head_and_the_blocks_of_twenty_groups() -> None:
+    for count, pieces in ((20, [20]), (21, [20, 1]), (60, [20, 20, 20])):
+        found = Lines(Calculator(lags(count))).collect(f.LAG.name)
         assert [piece.count(b"\n") for piece in found] == [2, *pieces]
         assert found[1].startswith(b'rocketmq_consumer_lag_messages{a="b",consumer_group="g0"')
+
+
+def test_lines_about_messages_are_made_again_only_where_a_lag_has_changed() -> None:
+    calculator = Calculator(lags(50))
+    lines = Lines(calculator)
+    before = lines.collect(f.READY.name)
+    calculator.lags = [*calculator.lags[:30], (0, 9, NOW, NOW), *calculator.lags[31:]]
+    after = lines.collect(f.READY.name)
+    assert [old is new for old, new in zip(before, after, strict=True)] == [False, True, False, True]
+    assert after[2].splitlines()[10] == before[2].splitlines()[10].replace(b"1.0", b"9.0")
+    calculator.keys, calculator.lags = calculator.keys[:10], calculator.lags[:10]
+    assert [piece.count(b"\n") for piece in lines.collect(f.READY.name)] == [2, 10], "those of others are forgotten"
+
+
+def test_latencies_are_of_this_moment() -> None:
+    lines = Lines(Calculator({"t@g": (2, 3, NOW - 5, NOW - 1)}))
+    lines.collect()
+    lines.now += 100
+    found = b"".join(lines.collect(f.LAG_LATENCY.name, f.QUEUEING_LATENCY.name)).decode()
+    assert [line.rpartition(" ")[2] for line in found.splitlines() if line[0] != "#"] == ["105.0", "101.0"]
 
 
 def test_lines_beyond_the_limit_are_left_out_and_noted() -> None:
@@ -151,10 +172,10 @@ def test_lines_beyond_the_limit_are_left_out_and_noted() -> None:
 
 
 def test_twenty_groups_are_a_step() -> None:
-    for count, made in ((20, 1), (21, 2), (40, 2), (41, 3)):
+    for count, blocks in ((20, 1), (21, 2), (40, 2), (41, 3)):
         lines = Lines(Calculator(lags(count)))
-        assert lines.collect(f.LAG.name)[:made] == [b""] * made
-        assert lines.slices.steps == [count, made + 2]
+        lines.collect(f.LAG.name)
+        assert lines.slices.steps == [count, blocks + 5], "and one for each family"
 
 
 def test_nothing_is_computed_if_no_line_about_groups_is_wanted() -> None:

@@ -290,3 +290,77 @@ def test_ranges_are_read_once_for_a_topic_and_pops_count_for_their_group_and_que
         assert made.queues("t@b") == [QueueLag(0, 10, NEVER), QueueLag(1, 0, NEVER)]
         made._popped["t@b"] = Popped({1: 2}, {1: 7})
         assert made.queues("t@b") == [QueueLag(0, 10, NEVER), QueueLag(1, 2, NEVER)]
+
+
+class Watched(LagCalculator):
+    """Notes which groups it computes."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.computed: list[str] = []
+
+    def _stand(self, key: str, *rest: Any) -> None:
+        self.computed.append(key)
+        super()._stand(key, *rest)
+
+    def once_more(self, pops: object = None) -> dict[str, Lag]:
+        """All lags, with store times; what was computed for them is in :attr:`computed`."""
+        self.computed.clear()
+        computed(self, pops)
+        while self.missing:
+            list(self.learn())
+            list(self.again())
+        return dict(zip(self.keys, self.lags, strict=True))
+
+
+def test_only_what_has_moved_is_computed_again(tmp_path: Path) -> None:
+    class Growing(Queues):
+        end = 10
+
+        def queue_range(self, topic: str, queue: int) -> tuple[int, int]:
+            return 0, self.end if topic == "t" else 10
+
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets, store = running.services.offsets, Growing()
+        made = Watched(store, Topics("t", "u", queues=2), offsets)
+        for key in ("a", "b"):
+            for topic in ("t", "u"):
+                offsets.commit(key, topic, 0, 3, "a test")
+        first = made.once_more()
+        assert made.computed == ["t@a", "u@a", "t@b", "u@b"] * 2, "without and with store times"
+        assert (made.once_more(), made.computed) == (first, [])
+        offsets.commit("a", "t", 0, 4, "a test")
+        assert (made.once_more()["t@a"], set(made.computed)) == ((0, 6, 4, 4), {"t@a"})
+        offsets.pulled("b", "u", 0, 5)
+        assert (made.once_more()["u@b"], set(made.computed)) == ((2, 5, 3, 5), {"u@b"})
+        store.end = 11
+        assert (made.once_more()["t@b"], made.computed) == ((0, 8, 3, 3), ["t@a", "t@b"])
+
+
+def test_lags_of_pops_are_computed_each_time_and_once_after_they_ended(tmp_path: Path) -> None:
+    check_point = SimpleNamespace(topic="t", group="a", queue_id=0)
+    pops = SimpleNamespace(pops=lambda: [SimpleNamespace(check_point=check_point, left=[2, 3])])
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        made = Watched(Queues(), Topics("t"), running.services.offsets)
+        running.services.offsets.commit("a", "t", 0, 4, "a test")
+        for now, lag, times in ((pops, (2, 6, 2, 4), 2), (pops, (2, 6, 2, 4), 1), (None, (0, 6, 4, 4), 1),
+                                (None, (0, 6, 4, 4), 0)):  # fmt: skip
+            assert (made.once_more(now), len(made.computed)) == ({"t@a": lag}, times)
+
+
+def test_store_times_that_are_forgotten_are_read_again(tmp_path: Path) -> None:
+    class Longer(Counting):
+        def queue_range(self, topic: str, queue: int) -> tuple[int, int]:
+            return 0, 40
+
+    with broker(tmp_path, fs=MemoryFileSystem()) as running:
+        offsets, store = running.services.offsets, Longer()
+        made = Watched(store, Topics("t"), offsets)
+        offsets.commit("still", "t", 0, 3, "a test")
+        kept = []
+        for offset in range(10, 30):
+            offsets.commit("moves", "t", 0, offset, "a test")
+            assert made.once_more()["t@still"] == (0, 37, 1_003, 1_003)
+            assert made.queues("t@still") == [QueueLag(0, 37, 1_003)]
+            kept.append(len(made._by_name["t"].states[0].times))
+        assert (max(kept), store.read.count(3)) == (13, 2)

@@ -113,3 +113,21 @@ def test_lines_that_nobody_wants_are_left_out() -> None:
     assert list(exposition.made(ONE, [])) == []
     exposition.begin(frozenset({"other"}))
     assert list(exposition.made(ONE, ["a\n"])) == []
+
+
+@pytest.mark.parametrize(("most", "lines"), [(5, 10), (6, 10), (4, 8), (2, 4), (1, 2)])
+def test_blocks_are_given_as_they_are_within_the_limit_of_series(most: int, lines: int) -> None:
+    exposition = Exposition("x", most)
+    blocks = [b"a0\na1\nb0\nb1\n", b"c0\nc1\nd0\nd1\n", b"e0\ne1\n"]
+    head, *found = exposition.blocks(ONE, iter(blocks), 5, lines_of_series=2)
+    assert head == b"# HELP one One.\n# TYPE one gauge\n"
+    assert b"".join(found) == b"".join(b"".join(blocks).splitlines(keepends=True)[:lines])
+    assert all(block is given for block, given in zip(blocks, found, strict=False)) or most < 5
+    assert exposition.left_out == ({"one": 5 - most} if most < 5 else {})
+
+
+def test_blocks_that_nobody_wants_are_left_out() -> None:
+    exposition = Exposition("x", 5)
+    assert list(exposition.blocks(ONE, [], 0)) == []
+    exposition.begin(frozenset({"other"}))
+    assert (list(exposition.blocks(ONE, [b"a\n"], 1)), exposition.left_out) == ([], {})
