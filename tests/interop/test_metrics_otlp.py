@@ -31,8 +31,8 @@ class Pair(NamedTuple):
     headers: list[dict[str, str]]
 
 
-def settings(collector: Collector) -> dict[str, Any]:
-    return {
+def settings(collector: Collector, **more: Any) -> dict[str, Any]:
+    return more | {
         "metricsExporterType": "OTLP_GRPC", "metricsGrpcExporterTarget": f"http://127.0.0.1:{collector.port}",
         "metricsGrpcExporterHeader": "first:a b,second:c", "metricGrpcExporterIntervalInMills": 1000,
     }  # fmt: skip
@@ -122,3 +122,46 @@ def values(metric: Any) -> dict[tuple[str, ...], Any]:
 def test_headers_are_sent(pair: Pair) -> None:
     for headers in pair.headers:
         assert (headers["first"], headers["second"]) == ("a b", "c")
+
+
+def test_deltas_have_java_s_label_and_add_up(java: JavaPeer, servers: OurServers) -> None:
+    with Collector() as collector:
+        served = servers.serve(**settings(collector, metricsInDelta=True))
+        ours = exported(java, Side("ours", served.namesrv, served.broker), collector)
+        served.stop()
+    with Collector() as collector:
+        broker = java.broker(java.namesrv().address, conf=settings(collector, metricsInDelta=True))
+        theirs = exported(java, Side("java", broker.namesrv, broker.address), collector)
+        broker.process.kill()
+    assert temporalities(ours) == temporalities(theirs) == {"sum": {1}, "histogram": {1}}
+    assert added(ours) == added(theirs) == {"rocketmq_messages_in_total": 3, "rocketmq_messages_out_total": 3}
+    for exports in (ours, theirs):
+        assert all(
+            "aggregation=delta" in attributes_of(point) for one in merged(exports).values() for point in points(one)
+        )
+
+
+def attributes_of(point: Any) -> set[str]:
+    return {f"{pair.key}={pair.value.string_value}" for pair in point.attributes}
+
+
+def temporalities(exports: list[Export]) -> dict[str, set[int]]:
+    found: dict[str, set[int]] = {}
+    for export in exports:
+        for metric in export.metrics:
+            kind = metric.WhichOneof("data")
+            if kind != "gauge":
+                found.setdefault(kind, set()).add(getattr(metric, kind).aggregation_temporality)
+    return found
+
+
+def added(exports: list[Export]) -> dict[str, int]:
+    """What was counted in all exports together."""
+    counts: dict[str, int] = {}
+    for export in exports:
+        for metric in export.metrics:
+            if metric.name in ("rocketmq_messages_in_total", "rocketmq_messages_out_total"):
+                for point in points(metric):
+                    if f"topic={TOPIC}" in attributes_of(point):
+                        counts[metric.name] = counts.get(metric.name, 0) + point.as_int
+    return counts

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -44,6 +45,9 @@ _log = logging.getLogger(__name__)
 
 PAGE_SECONDS = 30.0
 """A page that takes longer is given up."""
+
+_MOST_PAGES = 64
+"""Pages that are made at the same time; others wait for their turn. Changes do not: their forms may come slowly."""
 
 _LANGUAGE_COOKIE = "rocketmq_console_language"
 
@@ -130,6 +134,7 @@ class _Pages:
         self._console = console
         self._sessions = sessions
         self._templates = _templates()
+        self._turns = asyncio.Semaphore(_MOST_PAGES)
 
     def __call__(self, handler: Handler) -> Endpoint:
         """Return the endpoint of a page that asks the cluster: as who is logged in, if the console has a login."""
@@ -157,7 +162,7 @@ class _Pages:
         request.state.who = console.who
         began = perf_counter()
         try:
-            async with asyncio.timeout(PAGE_SECONDS):
+            async with asyncio.timeout(PAGE_SECONDS), self._turns if request.method == "GET" else nullcontext():
                 page = await handler(console, request)
         except (RocketMQError, TimeoutError) as e:
             page = _error(e)

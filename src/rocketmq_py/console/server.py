@@ -22,7 +22,8 @@ from rocketmq_py.errors import ConfigError
 from rocketmq_py.tls import load_certificate
 from rocketmq_py.wire.signing import Credentials
 
-_MOST_CONNECTIONS = 128
+_MOST_CONNECTIONS = 2048
+"""Browsers keep a connection or two each while somebody looks; the work of all has another limit, in ``app``."""
 
 Connect = Callable[[Credentials], Connection]
 

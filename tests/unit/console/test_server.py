@@ -53,6 +53,29 @@ def test_it_serves_until_it_is_told_to_end() -> None:
     assert closed == [True]
 
 
+def test_hundreds_of_connections_that_stay_open_keep_nobody_out() -> None:
+    told: list[str] = []
+    lines: list[bytes] = []
+
+    async def until() -> None:
+        port = int(told[0].rpartition(":")[2])
+        browsers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        for reader, writer in browsers:
+            writer.write(b"GET /audit HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            lines.append(await reader.readline())
+        lines.append((await fetched(told[0], "localhost")).encode() + b"\r\n")
+        for _, writer in browsers:
+            writer.close()
+
+    asyncio.run(
+        serve(
+            MemoryConnection(ConsoleAdmin()), host="127.0.0.1", port=0, read_only=True, hosts=[],
+            on_ready=told.append, until=until,
+        )
+    )  # fmt: skip
+    assert lines == [b"HTTP/1.1 200 OK\r\n"] * 301
+
+
 def test_a_port_that_is_taken_is_named() -> None:
     with _listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
@@ -139,7 +162,7 @@ def test_it_is_served_with_these_options(
         None, False, False, "off", False,
     )  # fmt: skip
     assert (config.timeout_keep_alive, config.limit_concurrency, config.timeout_graceful_shutdown, config.ws) == (
-        10, 128, 5, "none",
+        10, 2048, 5, "none",
     )  # fmt: skip
 
 

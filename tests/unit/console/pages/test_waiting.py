@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -165,3 +166,30 @@ def test_producers_are_listed() -> None:
         assert table[0] == "group,clientId,address,language,version,lastHeartbeat"
 
     browse(Admin(), work)
+
+
+def test_pages_beyond_sixty_four_at_a_time_wait_for_their_turn_and_changes_do_not() -> None:
+    class Slow(ConsoleAdmin):
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked, self.may_answer = 0, asyncio.Event()
+
+        async def open_transactions(self) -> Any:
+            self.asked += 1
+            await self.may_answer.wait()
+            return []
+
+    admin = Slow()
+
+    async def work(browser: Browser, console: Console) -> None:
+        pages = [asyncio.ensure_future(browser.get("/transactions", headers=JSON)) for _ in range(70)]
+        for _ in range(1_000):  # turns of the loop; nothing here waits for anything else
+            await asyncio.sleep(0)
+        assert admin.asked == 64
+        change = await browser.post("/transactions", data={"csrf": "wrong"}, headers=JSON)
+        assert change.status_code == 403
+        admin.may_answer.set()
+        assert {(await page).status_code for page in pages} == {200}
+        assert admin.asked == 70
+
+    browse(admin, work)
