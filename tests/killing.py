@@ -33,6 +33,7 @@ from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.remoting.rpc_client import RpcClient
 from rocketmq_py.store.tools.offline import OfflineStore
 from rocketmq_py.store.tools.verify import verify
+from rocketmq_py.wire import fastjson
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.record import decode_records
@@ -191,6 +192,18 @@ async def send(address: str, numbers: Iterable[int], to: list[Queue] | None = No
         sent[queue][int(answer.ext["queueOffset"])] = number
     caller.close()
     return sent
+
+
+async def rebuild_progress(address: str) -> tuple[int, int]:
+    """The bytes of the log that a rebuild has read, and those that it has not."""
+    caller = RpcClient()
+    try:
+        answer = await ask(caller, address, Command(Code.GET_BROKER_RUNTIME_INFO))
+    finally:
+        caller.close()
+    table = fastjson.loads(answer.body)["table"]
+    left = int(table["rebuildBytesLeft"])
+    return int(table["commitLogMaxOffset"]) - left, left
 
 
 # -- a round

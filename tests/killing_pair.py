@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from rocketmq_py.aio import Admin
 from rocketmq_py.errors import ConnectError, ConnectionLost
@@ -100,7 +102,9 @@ class Load:
                 return
             assert answer.code in (ResponseCode.SUCCESS, ResponseCode.FLUSH_SLAVE_TIMEOUT), answer
             if answer.code == ResponseCode.SUCCESS:
-                rounds.acknowledged[queue, int(answer.ext["queueOffset"])] = number
+                place = queue, int(answer.ext["queueOffset"])
+                assert place not in rounds.acknowledged, f"{place} was given twice"
+                rounds.acknowledged[place] = number
                 self.progress.set()
 
     async def writes_again(self) -> None:
@@ -115,6 +119,10 @@ class PairRounds:
 
     :param work: a directory of its own.
     """
+
+    member_type: type[Member] = Member
+    settings: Mapping[str, object] = MappingProxyType({})
+    """Of both members, beside the usual ones."""
 
     def __init__(self, work: Path, seed: int) -> None:
         self._work = work
@@ -149,12 +157,14 @@ class PairRounds:
         return f"kills: {kills}; {len(self.acknowledged)} acknowledged messages, none lost, in {seconds:.0f} s"
 
     def make_master(self, namesrv: str, ha_port: int) -> Member:
-        return Member(self._work, "master", namesrv, "--role", "SYNC_MASTER", haListenPort=ha_port)
+        return self.member_type(
+            self._work, "master", namesrv, "--role", "SYNC_MASTER", haListenPort=ha_port, **self.settings
+        )
 
     def make_slave(self, namesrv: str, ha_port: int) -> Member:
-        return Member(
+        return self.member_type(
             self._work, "slave", namesrv, "--role", "SLAVE", "--id", "1", haMasterAddress=f"127.0.0.1:{ha_port}",
-            slaveSyncInterval=200,
+            slaveSyncInterval=200, **self.settings,
         )  # fmt: skip
 
     def victim(self) -> str:

@@ -11,12 +11,8 @@ from pathlib import Path
 import pytest
 
 from rocketmq_py import Admin
-from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.remoting.rpc_client import RpcClient
-from rocketmq_py.wire import fastjson
-from rocketmq_py.wire.command import Command
 from tests.interop.ours import OurServer, OurServers
-from tests.killing import Queue, ask, read_everything, send
+from tests.killing import Queue, read_everything, rebuild_progress, send
 from tests.server.held_broker import PART_BYTES, PARTS
 
 SECONDS = 120.0
@@ -34,16 +30,6 @@ def held(work: Path) -> Iterator[OurServers]:
         yield servers
     finally:
         servers.close()
-
-
-async def progress(address: str) -> tuple[int, int]:
-    """The bytes of the log that a rebuild has read, and those that it has not."""
-    caller = RpcClient()
-    answer = await ask(caller, address, Command(RequestCode.GET_BROKER_RUNTIME_INFO))
-    caller.close()
-    table = fastjson.loads(answer.body)["table"]
-    left = int(table["rebuildBytesLeft"])
-    return int(table["commitLogMaxOffset"]) - left, left
 
 
 async def lose_a_queue(servers: OurServers, store: Path) -> Messages:
@@ -66,9 +52,9 @@ async def begin_a_rebuild(servers: OurServers, store: Path, sent: Messages, firs
         assert not sent[queue].keys() & messages.keys(), "an offset was given twice"
         sent[queue].update(messages)
     async with asyncio.timeout(SECONDS):
-        while (await progress(server.broker))[0] < (PARTS - 1) * PART_BYTES:  # noqa: ASYNC110 - nobody is told
+        while (await rebuild_progress(server.broker))[0] < (PARTS - 1) * PART_BYTES:  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.01)
-    assert (await progress(server.broker))[1] > PART_BYTES
+    assert (await rebuild_progress(server.broker))[1] > PART_BYTES
     return server
 
 
@@ -83,7 +69,7 @@ async def test_the_next_start_begins_the_rebuild_again(tmp_path: Path, end: str)
     last = servers.serve(store, **SETTINGS)
     try:
         async with asyncio.timeout(SECONDS):
-            while (await progress(last.broker))[1]:  # noqa: ASYNC110 - nobody is told
+            while (await rebuild_progress(last.broker))[1]:  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.01)
         assert await read_everything(last.broker, QUEUES) == sent
         last.stop()

@@ -81,7 +81,7 @@ class Scrubber(LogPass):
                 self._is_in_pass = False
                 _log.info("the whole store is checked: %s", self.counts)
                 return
-            self._allowed -= scrub.part_bytes
+            self._allowed -= scrub.part_bytes + scrub.index_bytes
 
     async def _look_at_suspects(self, scrub: Scrub) -> None:
         """Heal what reads have met since the last call, and what could not be healed before if that is due."""
@@ -116,7 +116,7 @@ class Scrubber(LogPass):
         if part is not None:
             await self._load([part])
             await self._slices.run(scrub.records())
-            await self._check_queues(scrub)
+        await self._check_queues(scrub)  # at the end of the log, the rest of the index
         for gap in scrub.take_gaps():
             await self._heal(scrub, gap)
         return part is not None

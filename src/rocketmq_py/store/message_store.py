@@ -35,7 +35,7 @@ from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.checks import StoreChecks
 from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
 from rocketmq_py.store.read.reader import Accepts, KeyQuery, MessageFilter, Reader
-from rocketmq_py.store.read.scrub import Scrub
+from rocketmq_py.store.read.scrub import Scrub, scrub_of
 from rocketmq_py.store.read.tag_search import TagSearch
 from rocketmq_py.store.rebuild import Rebuild
 from rocketmq_py.store.recovery import Recovery
@@ -480,7 +480,7 @@ class MessageStore:
         return ReadAhead(self.load, self.new_residency, self.workers.executor(f"rocketmq-{name}"))
 
     def new_scrub(self) -> Scrub:
-        """Return what checks the records of the open store and their consume queue entries."""
+        """Return what checks the records of the open store, their consume queue entries and the index."""
 
         def find_queue(topic: str, queue_id: int) -> ConsumeQueue | None:
             return self._queue(topic, queue_id) if self._is_open else None
@@ -490,7 +490,8 @@ class MessageStore:
                 self._commit_pending()
             return self._whole_end()
 
-        return Scrub(self._commit_log, whole_end, find_queue, self._queues.of_topic, self._reader.repair, self._flusher)
+        log, queues, repair = self._commit_log, self._queues, self._reader.repair
+        return scrub_of(log, whole_end, find_queue, queues, repair, self._flusher, self._index, self.config)
 
     def has_queue(self, topic: str, queue_id: int) -> bool:
         """True if the queue has or had messages."""

@@ -119,6 +119,29 @@ def test_findings_are_in_the_runtime_table(bench: Bench, fs: ColdFileSystem, cap
     }
 
 
+def test_the_index_is_checked_to_its_end_at_the_same_rate(
+    bench: Bench, fs: ColdFileSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def run() -> None:
+        store = bench.running.services.store
+        store._index.build_everything()
+        [index] = [node for path, node in list(fs.nodes.items()) if path.parent.name == "index"]
+        file = store._index.files[0]
+        assert file.count > 1
+        index.content[file.entries_part(1, 1).position] ^= 1
+        await bench.tick()
+        assert bench.scrubber._scrub is not None
+        assert 4 * PART - bench.scrubber._allowed >= bench.scrubber._scrub.position + 20 * (file.count - 1)
+        for _ in range(60):
+            await bench.tick()
+        assert bench.scrubber.counts.passes == 1
+        assert f"{store.layout.index} is damaged: 1 keys of messages from 0 to 0 of the commit log" in caplog.text
+        assert f"{file.path} is damaged: 2 of its slots and entries point elsewhere" in caplog.text
+        assert bench.table()["scrubDamages"] == "2"
+
+    asyncio.run(run())
+
+
 def test_a_disk_that_fails_is_logged_once_and_tried_again(
     bench: Bench, fs: ColdFileSystem, caplog: pytest.LogCaptureFixture
 ) -> None:

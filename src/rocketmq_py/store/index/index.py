@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -55,7 +55,7 @@ class MessageIndex:
         self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
         self._encode = encode_entries if accelerator is None else accelerator.index_entries
         self._fs = fs
-        self._directory = layout.index
+        self.directory = layout.index
         self._config = config
         self._clock = clock
         self.is_enabled = config.message_index_enable
@@ -90,8 +90,8 @@ class MessageIndex:
             (Java's rule); in the others, entries added after their last sync are removed. None trusts all files.
         """
         untrusted = []
-        for name in self._fs.names(self._directory):
-            path = self._directory / name
+        for name in self._fs.names(self.directory):
+            path = self.directory / name
             if not is_index_name(name) or self._fs.size(path) != self._config.index_file_size:
                 _log.warning("%s is not an index file of this configuration, ignored", path)
                 continue
@@ -115,7 +115,7 @@ class MessageIndex:
         return untrusted
 
     def _open(self, name: str) -> IndexFile:
-        file = self._fs.open(self._directory / name, self._config.index_file_size)
+        file = self._fs.open(self.directory / name, self._config.index_file_size)
         return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num, self._encode)
 
     def _current(self) -> IndexFile:
@@ -123,7 +123,7 @@ class MessageIndex:
         if self._files and self._files[-1].room:
             return self._files[-1]
         now = self._clock()
-        while self._fs.size(self._directory / index_name(now)) is not None:
+        while self._fs.size(self.directory / index_name(now)) is not None:
             now += 1
         file = self._open(index_name(now))
         if self._files:
@@ -221,6 +221,21 @@ class MessageIndex:
             return len(self.waiting) // _ITEMS
         return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
 
+    @property
+    def waiting_from(self) -> int | None:
+        """Offset of the log before which no key waits; None if no key waits."""
+        return min(self.waiting[_PHYSICAL::_ITEMS], default=None)
+
+    def take_hashes(self, most: int) -> list[tuple[int, int]]:
+        """Remove some waiting keys, and return physical offset and hash of each.
+
+        :param most: maximum number of keys.
+        """
+        keys = self.waiting[: most * _ITEMS]
+        del self.waiting[: most * _ITEMS]
+        hashes = self._hashes(keys[::_ITEMS], keys[1::_ITEMS])
+        return list(zip(keys[_PHYSICAL::_ITEMS], hashes, strict=True))
+
     # -- querying
 
     def search(self, topic: str, key: str, limit: int, begin: int, end: int, residency: Residency | None) -> KeySearch:
@@ -271,6 +286,11 @@ class MessageIndex:
         """Take over the files of another index: the rebuild has ended."""
         self._files, whole._files = whole._files, []
         self.is_unfinished = False
+
+    @property
+    def files(self) -> Sequence[IndexFile]:
+        """The files, oldest first."""
+        return self._files
 
     def with_headers(self) -> list[tuple[IndexFile, bytes]]:
         """Return all files, oldest first, each with its encoded header that counts all entries."""

@@ -14,7 +14,7 @@ from struct import Struct, pack
 
 from rocketmq_py.store.codec.columns import put
 from rocketmq_py.store.fs.filesystem import File, FileSystem
-from rocketmq_py.store.fs.residency import Residency
+from rocketmq_py.store.fs.residency import Part, Residency
 from rocketmq_py.store.index.chain import ENTRY_SIZE, Chain, Place, Wanted
 
 HEADER_SIZE = 40
@@ -213,15 +213,32 @@ class IndexFile:
         """True if the counts in the header are possible for a file of this size."""
         return 0 <= self._used_slots <= self._slots and self.count <= self._capacity
 
-    def entries(self) -> Iterator[tuple[int, int, int, int]]:
-        """Iterate over the entries from number 1 on: hash, physical offset, seconds, number of the previous entry."""
-        end = self._entries_at + min(self.count, self._capacity) * ENTRY_SIZE
-        for at in range(self._entries_at + ENTRY_SIZE, end, _REBUILD_STEP):
+    def entries(self, first: int = 1, end: int | None = None) -> Iterator[tuple[int, int, int, int]]:
+        """Iterate over entries: hash, physical offset, seconds, number of the previous entry.
+
+        :param first: number of the first one; ``end`` follows the last one, None for all.
+        """
+        end = self._entries_at + min(self.count if end is None else end, self._capacity) * ENTRY_SIZE
+        for at in range(self._entries_at + first * ENTRY_SIZE, end, _REBUILD_STEP):
             yield from _ENTRY.iter_unpack(self._buffer[at : min(at + _REBUILD_STEP, end)])
 
-    def slots(self) -> array[int]:
-        """Number of the newest entry of each slot, 0 for an empty slot."""
-        slots = array("i", self._buffer[HEADER_SIZE : self._entries_at])
+    def entries_part(self, first: int, count: int) -> Part:
+        """Return the bytes of some entries, to load them."""
+        return Part(self.path, self._entries_at + first * ENTRY_SIZE, count * ENTRY_SIZE)
+
+    def slots_part(self, first: int, count: int) -> Part:
+        """Return the bytes of some slots, to load them."""
+        return Part(self.path, HEADER_SIZE + 4 * first, 4 * count)
+
+    @property
+    def slot_count(self) -> int:
+        """Number of slots."""
+        return self._slots
+
+    def slots(self, first: int = 0, end: int | None = None) -> array[int]:
+        """Number of the newest entry of each slot, 0 for an empty slot; ``end`` follows the last slot, None for all."""
+        end = self._slots if end is None else end
+        slots = array("i", self._buffer[HEADER_SIZE + 4 * first : HEADER_SIZE + 4 * end])
         if sys.byteorder == "little":
             slots.byteswap()
         return slots

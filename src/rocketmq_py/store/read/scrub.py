@@ -18,6 +18,7 @@ from typing import NamedTuple, Self
 
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.residency import Loadable, NotInMemory, Part, Residency
+from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import CommitLog
 from rocketmq_py.store.log.flusher import Flusher
 from rocketmq_py.store.log.log_parts import LogParts
@@ -25,9 +26,12 @@ from rocketmq_py.store.log.pieces import Piece, blank_piece, has_room, parse_pie
 from rocketmq_py.store.log.scan import SIZE_MAGIC, Found
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.read.index_scrub import IndexScrub
 from rocketmq_py.store.read.record_check import EntryRepair, Suspect, fits
 from rocketmq_py.store.read.strays import Place, place_of
 from rocketmq_py.store.read.unit_check import wrong_units
+from rocketmq_py.store.settings import StoreConfig
 
 _log = logging.getLogger(__name__)
 
@@ -77,16 +81,20 @@ class Scrub(LogParts):
     :param queues_of: returns all consume queues of a topic.
     :param repair: rewrites wrong entries, and knows where reads have met damage.
     :param flusher: syncs what :meth:`fill` writes.
+    :param index: the check of the index beside that of the log; None for none.
     :param known: begins of damages that were logged.
     """
 
     def __init__(
         self, log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue,
         queues_of: Callable[[str], Sequence[ConsumeQueue]], repair: EntryRepair, flusher: Flusher,
-        known: dict[int, None] | None = None,
+        index: IndexScrub | None = None, known: dict[int, None] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(log, whole_end, check_crc=True)
         self._flusher = flusher
+        self._index = index
+        self.index_bytes = 0
+        """Number of bytes of the index that were read with the part."""
         self._find_queue = find_queue
         self._queues_of = queues_of
         self._repair = repair
@@ -112,11 +120,14 @@ class Scrub(LogParts):
         part = super().begin()
         if part is None:
             self._end_pass()
+        self.index_bytes = 0
         return part
 
     def _end_pass(self) -> None:
         if self._damaged_from is not None:
             self._report(self._begin)
+        if self._index is not None:
+            self._index.end_pass(self.position)
         self.position = 0
         self.counts = self.counts._replace(passes=self.counts.passes + 1)
 
@@ -131,6 +142,8 @@ class Scrub(LogParts):
         self._whole = found.physical_offset, found.size
         counts = self.counts
         self.counts = counts._replace(records=counts.records + 1, bytes=counts.bytes + found.size)
+        if self._index is not None:
+            self._index.take(found)
         self._will_check(found)
 
     def _will_check(self, found: Found) -> None:
@@ -170,7 +183,8 @@ class Scrub(LogParts):
     def at(self, offset: int) -> Self:
         """Return a check of the log from an offset on, at which a record begins. It logs no damage again."""
         other = type(self)(
-            self._log, self._whole_end, self._find_queue, self._queues_of, self._repair, self._flusher, self._known
+            self._log, self._whole_end, self._find_queue, self._queues_of, self._repair, self._flusher,
+            known=self._known,
         )  # fmt: skip
         other.position = offset
         return other
@@ -221,8 +235,11 @@ class Scrub(LogParts):
     # -- consume queues
 
     def entries(self) -> list[Loadable]:
-        """Return the parts of consume queue files that are not in memory and that :meth:`queues` needs next."""
+        """Return the parts of queue and index files that :meth:`queues` needs next: they may not be in memory."""
         wanted, self._wanted = self._wanted, []
+        if self._index is not None:
+            wanted += (parts := self._index.needs(self.position, self._log.end))
+            self.index_bytes += sum(part.length for part in parts)
         residency = Residency()
         for (topic, queue_id), found in self._found.items():
             queue = self._find_queue(topic, queue_id)
@@ -236,7 +253,17 @@ class Scrub(LogParts):
         return wanted
 
     def queues(self) -> Iterator[None]:
-        """Check the consume queue entries of the part's records, in short steps; rewrite those that are wrong."""
+        """Check the entries of the part's records in consume queues, and rewrite those that are wrong; in short steps.
+
+        Also check the next part of the index.
+        """
+        yield from self._check_entries()
+        if self._index is not None:
+            before = self._index.damages
+            yield from self._index.check()
+            self.counts = self.counts._replace(damages=self.counts.damages + self._index.damages - before)
+
+    def _check_entries(self) -> Iterator[None]:
         checked = list(self._found.items())
         self._found.clear()
         for (topic, queue_id), found in checked:
@@ -308,6 +335,15 @@ class Scrub(LogParts):
             self._repair.rewrite_unit(queue, number, unit)
             self.counts = self.counts._replace(entries_rebuilt=self.counts.entries_rebuilt + 1)
             yield
+
+
+def scrub_of(
+    log: CommitLog, whole_end: Callable[[], int], find_queue: FindQueue, queues: QueueTable, repair: EntryRepair,
+    flusher: Flusher, index: MessageIndex, config: StoreConfig,
+) -> Scrub:  # fmt: skip
+    """Return the check of a store with its index; parameters are those of :class:`Scrub` and :class:`IndexScrub`."""
+    of_index = IndexScrub(index, queues, config)
+    return Scrub(log, whole_end, find_queue, queues.of_topic, repair, flusher, of_index)
 
 
 def _runs(found: Sequence[Found]) -> Iterator[tuple[int, int]]:
