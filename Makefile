@@ -95,7 +95,7 @@ chaos: $(VENV)/.dev ## failures under load, judged (ARGS="--minutes 10 --scenari
 	$(BIN)/python -m tests.chaos $(ARGS)
 
 .PHONY: fuzz
-fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA port (ARGS="--seed 7 --target broker --sockets")
+fuzz: $(VENV)/.dev ## 200,000 mutated requests to broker, name server and HA port, gRPC calls, PROXY headers (ARGS="--seed 7 --target broker --sockets")
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 .PHONY: simulate

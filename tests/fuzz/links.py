@@ -6,13 +6,16 @@ import asyncio
 import time
 from collections.abc import Iterable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 from rocketmq_py.errors import BadHeader, CorruptFrame
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire.command import Command, decode_command
 from rocketmq_py.wire.frame import Frame, FrameDecoder
+from rocketmq_py.wire.http2 import frames
+from tests.fuzz.grpc_cases import HOLDING, SETTINGS, GrpcCase
+from tests.fuzz.proxy_cases import ProxyCase
 
 UNKNOWN = 0
 """The outcome of a transaction that its producer does not know yet."""
@@ -50,12 +53,15 @@ class Link(asyncio.Protocol):
 
     def send(self, data: bytes) -> None:
         """Send bytes, and note which answers they ask for."""
+        self._note_all(data)
+        self._transmit(data)
+
+    def _note_all(self, data: bytes) -> None:
         try:
             for frame in self._sent.feed(data):
                 self._note(frame)
         except CorruptFrame:
             self.must_close = True
-        self._transmit(data)
 
     def _transmit(self, data: bytes) -> None:
         self.transport.write(data)
@@ -111,6 +117,12 @@ class MemoryTransport(asyncio.Transport):
         self._is_closing = self._is_paused = False
         self._held: list[bytes] = []
         server.connection_made(self)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self._server = cast("asyncio.Protocol", protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        return self._server
 
     def deliver(self, data: bytes) -> None:
         """Pass bytes of the client to the server, once it reads."""
@@ -185,6 +197,72 @@ class SlaveLink(Link):
 
     def data_received(self, data: bytes) -> None:
         """Drop the bytes."""
+
+
+class GrpcLink(Link):
+    """A client of gRPC: it sends cases, and knows by the numbers of streams which calls have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._input = bytearray()
+        self._is_broken = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._transmit(SETTINGS)
+
+    def send(self, data: Any) -> None:
+        case: GrpcCase = data
+        if case.breaks:  # the server may close the connection, or wait for the rest of a frame
+            self.waiting.clear()
+            self.asked = self.answered
+            self._is_broken = self.may_expire = True
+        for stream_id, method in case.calls.items():
+            code = Code.POP_MESSAGE if method == HOLDING else Code.SEND_MESSAGE
+            self.waiting[stream_id] = (code, time.monotonic())
+            self.asked += 1
+        self._transmit(case.data)
+
+    @property
+    def is_stuck(self) -> bool:
+        return self._is_broken
+
+    def data_received(self, data: bytes) -> None:
+        self._input += data
+        while len(self._input) >= frames.HEAD_SIZE:
+            head, flags, stream_id = frames.unpack_head(self._input)
+            end = frames.HEAD_SIZE + (head >> 8)
+            if len(self._input) < end:
+                return
+            del self._input[:end]
+            kind = head & 0xFF
+            ends = kind == frames.RST_STREAM or (kind == frames.HEADERS and flags & frames.END_STREAM)
+            if ends and self.waiting.pop(stream_id, None) is not None:
+                self.answered += 1
+                self.changed.set()
+
+
+class GrpcMemoryLink(GrpcLink, MemoryLink):
+    """The same in memory."""
+
+
+class ProxiedLink(Link):
+    """A connection through a balancer: its first bytes are the header that the balancer writes, right or wrong.
+
+    It is used once.
+    """
+
+    def send(self, data: Any) -> None:
+        case: ProxyCase = data
+        if case.is_right:
+            self._note_all(case.request)
+        else:
+            self.may_expire = True
+        self._transmit(case.data)
+
+    @property
+    def is_stuck(self) -> bool:
+        return True
 
 
 def connect_in_memory(server: asyncio.Protocol, link: MemoryLink, port: int) -> MemoryLink:

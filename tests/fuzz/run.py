@@ -64,10 +64,7 @@ class Run:
         self._memory: list[int] = []
 
     async def _connect(self) -> Link:
-        target = self._target
-        if isinstance(target, HaTarget):
-            return await target.connect_slave_by_socket() if self._sockets else target.connect_slave()
-        return await target.connect_by_socket() if self._sockets else target.connect()
+        return await self._target.connect_client_by_socket() if self._sockets else self._target.connect_client()
 
     async def run(self, logs: LogWatch, turns: TurnWatch) -> None:
         self._links = [await self._connect() for _ in range(LINKS)]
@@ -180,7 +177,7 @@ async def fuzz(
 ) -> Outcome:
     """Send mutated frames to a new server of a kind.
 
-    :param name: of the target: broker, namesrv or ha.
+    :param name: of the target: broker, namesrv, ha, grpc or proxied, which always uses sockets.
     :param root: an empty directory for its files.
     :raises AssertionError: what well-formed requests stored is not there.
     """
@@ -188,7 +185,7 @@ async def fuzz(
     target: BrokerTarget | NamesrvTarget = TARGETS[name](root)
     with watched_logs() as logs, watched_turns(asyncio.current_task()) as turns:
         await target.start()
-        run = Run(target, seed, frames, sockets=sockets, tell=tell)
+        run = Run(target, seed, frames, sockets=sockets or name == "proxied", tell=tell)
         begin = time.monotonic()
         try:
             await run.run(logs, turns)

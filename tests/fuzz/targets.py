@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
 from rocketmq_py.broker.broker import Broker
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -24,7 +24,19 @@ from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command, encode_command
 from rocketmq_py.wire.record import decode_records
 from tests.fuzz.frames import make_case, make_report
-from tests.fuzz.links import Link, MemoryLink, SlaveLink, SlaveMemoryLink, connect_by_socket, connect_in_memory
+from tests.fuzz.grpc_cases import make_grpc_case
+from tests.fuzz.links import (
+    GrpcLink,
+    GrpcMemoryLink,
+    Link,
+    MemoryLink,
+    ProxiedLink,
+    SlaveLink,
+    SlaveMemoryLink,
+    connect_by_socket,
+    connect_in_memory,
+)
+from tests.fuzz.proxy_cases import make_proxy_case
 
 SMALL = {"mapped_file_size_commit_log": 16 << 20, "max_hash_slot_num": 10_000, "max_index_num": 40_000}
 KEPT = "kept"
@@ -45,11 +57,13 @@ class Target(Protocol):
     async def stop(self) -> None:
         """Stop in order: what is on hold is answered."""
 
-    def connect(self) -> Link: ...
+    def connect_client(self) -> Link: ...
 
-    async def connect_by_socket(self) -> Link: ...
+    async def connect_client_by_socket(self) -> Link: ...
 
-    def data(self, seed: int, number: int) -> bytes: ...
+    def data(self, seed: int, number: int) -> Any:
+        """What a link of the target sends as the frame of a number."""
+        ...
 
     async def store_probe(self) -> None:
         """Make one well-formed request whose effect must last."""
@@ -77,6 +91,7 @@ class BrokerTarget:
     """A broker with a store; its periodic jobs run."""
 
     name = "broker"
+    settings: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -86,7 +101,7 @@ class BrokerTarget:
     async def start(self) -> None:
         self.broker = Broker(
             BrokerConfig(store_path_root_dir=str(self._root), bind_address="127.0.0.1", broker_ip1="127.0.0.1",
-                         broker_name="broker-0", listen_port=0, ha_listen_port=0),
+                         broker_name="broker-0", listen_port=0, ha_listen_port=0, **self.settings),
             StoreConfig(**SMALL),
         )  # fmt: skip
         await self.broker.start()
@@ -105,7 +120,15 @@ class BrokerTarget:
     async def connect_by_socket(self) -> Link:
         return await connect_by_socket(Link(), self.broker.port)
 
-    def data(self, seed: int, number: int) -> bytes:
+    def connect_client(self) -> Link:
+        """Connect a client that sends the frames of the run."""
+        return self.connect()
+
+    async def connect_client_by_socket(self) -> Link:
+        """The same by a socket."""
+        return await self.connect_by_socket()
+
+    def data(self, seed: int, number: int) -> Any:
         return make_case(seed, number, self.codes).data
 
     async def store_probe(self) -> None:
@@ -142,15 +165,44 @@ class HaTarget(BrokerTarget):
         await super().start()
         self._master = self.broker.services.replication.master
 
-    def connect_slave(self) -> Link:
+    def connect_client(self) -> Link:
         return connect_in_memory(ha_master.SlaveLink(self._master), SlaveMemoryLink(), next(self._ports) % 65_536)
 
-    async def connect_slave_by_socket(self) -> Link:
+    async def connect_client_by_socket(self) -> Link:
         assert self._master._server is not None
         return await connect_by_socket(SlaveLink(), int(self._master._server.sockets[0].getsockname()[1]))
 
     def data(self, seed: int, number: int) -> bytes:
         return make_report(seed, number, self.broker.services.store.max_physical_offset)
+
+
+class GrpcTarget(BrokerTarget):
+    """A broker whose clients speak gRPC; what must last comes by remoting."""
+
+    name = "grpc"
+
+    def connect_client(self) -> Link:
+        assert self.server is not None
+        return connect_in_memory(ServerConnection(self.server), GrpcMemoryLink(), next(self._ports) % 65_536)
+
+    async def connect_client_by_socket(self) -> Link:
+        return await connect_by_socket(GrpcLink(), self.broker.port)
+
+    def data(self, seed: int, number: int) -> Any:
+        return make_grpc_case(seed, number)
+
+
+class ProxiedTarget(BrokerTarget):
+    """A broker behind a balancer that writes PROXY headers, which are read from sockets."""
+
+    name = "proxied"
+    settings: ClassVar[dict[str, Any]] = {"proxy_protocol_sources": "127.0.0.1"}
+
+    async def connect_client_by_socket(self) -> Link:
+        return await connect_by_socket(ProxiedLink(), self.broker.port)
+
+    def data(self, seed: int, number: int) -> Any:
+        return make_proxy_case(seed, number, super().data(seed, number))
 
 
 class NamesrvTarget:
@@ -183,6 +235,14 @@ class NamesrvTarget:
     async def connect_by_socket(self) -> Link:
         return await connect_by_socket(Link(), self._server.port)
 
+    def connect_client(self) -> Link:
+        """Connect a client that sends the frames of the run."""
+        return self.connect()
+
+    async def connect_client_by_socket(self) -> Link:
+        """The same by a socket."""
+        return await self.connect_by_socket()
+
     def data(self, seed: int, number: int) -> bytes:
         return make_case(seed, number, self.codes).data
 
@@ -205,4 +265,6 @@ class NamesrvTarget:
         return 1
 
 
-TARGETS = {"broker": BrokerTarget, "namesrv": NamesrvTarget, "ha": HaTarget}
+TARGETS = {
+    "broker": BrokerTarget, "namesrv": NamesrvTarget, "ha": HaTarget, "grpc": GrpcTarget, "proxied": ProxiedTarget
+}  # fmt: skip

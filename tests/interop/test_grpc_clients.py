@@ -16,7 +16,7 @@ from rocketmq_py import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from tests.interop.foreign import lacking
 from tests.interop.foreign_builds import JVM, PROGRAMS, built, go_program, node_modules, run
-from tests.interop.javapeer import missing
+from tests.interop.javapeer import JavaPeer, missing
 from tests.interop.ours import OurServer, OurServers
 from tests.interop.side import Inbox
 
@@ -40,8 +40,13 @@ def server(servers: OurServers) -> Iterator[OurServer]:
 @pytest.fixture
 def prefix(server: OurServer, request: pytest.FixtureRequest) -> str:
     """Topics and groups of a run begin with it."""
+    return prepared(server.namesrv, request)
+
+
+def prepared(namesrv: str, request: pytest.FixtureRequest) -> str:
+    """Create topics and groups at all brokers; return how their names begin."""
     name = "".join(character if character.isalnum() else "-" for character in request.node.name)[-40:].strip("-")
-    with Admin(server.namesrv) as admin:
+    with Admin(namesrv) as admin:
         for mode in MODES:
             admin.create_topic(f"{name}-{mode}", 4, attributes={"message.type": TYPES.get(mode, "NORMAL")})
             admin.create_group(SubscriptionGroupConfig(
@@ -148,3 +153,43 @@ def test_members_of_both_protocols_share_a_group(
         consumer.start()
         probe(client, server, prefix, "plain", tmp_path, ["push"])
         assert [message.body for message in inbox.wait(1)] == [b"from remoting"]
+
+
+@pytest.fixture(scope="module")
+def masters(servers: OurServers) -> tuple[OurServer, OurServer]:
+    """Two masters of one cluster; the first has the name server."""
+    first = servers.serve(**SETTINGS)
+    second = servers.serve(None, "--namesrv", first.namesrv, "--name", "broker-b", **SETTINGS)
+    return first, second
+
+
+def stored(namesrv: str, topic: str) -> dict[str, int]:
+    """The number of messages of a topic by broker."""
+    with Admin(namesrv) as admin:
+        counts: dict[str, int] = {}
+        for queue, offsets in admin.topic_stats(topic).items():
+            counts[queue.broker_name] = counts.get(queue.broker_name, 0) + offsets.max_offset - offsets.min_offset
+        return counts
+
+
+def test_a_client_with_one_endpoint_uses_all_masters(
+    client: list[str], masters: tuple[OurServer, OurServer], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    first, second = masters
+    name = prepared(first.namesrv, request)
+    probe(client, second, name, "plain", tmp_path, MODES)
+    for mode in ("normal", "tag", "sql"):
+        assert all(stored(first.namesrv, f"{name}-{mode}").values()), "each master has some of the messages"
+
+
+def test_brokers_of_apache_are_left_out_of_routes(
+    client: list[str], java: JavaPeer, servers: OurServers, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    ours = servers.serve(**SETTINGS)
+    java.broker(ours.namesrv, name="broker-j")
+    name = prepared(ours.namesrv, request)
+    probe(client, ours, name, "plain", tmp_path, ["normal", "push"])
+    counts = stored(ours.namesrv, f"{name}-normal")
+    assert counts.pop("broker-j") == 0
+    [own] = counts.values()
+    assert own > 0

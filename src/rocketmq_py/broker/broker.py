@@ -265,6 +265,7 @@ class Broker:
             await services.membership.stop()
             await services.pop.remote_fetcher.stop()
             await services.mapping_clean_up.stop()
+            await services.other_masters.stop()
             await services.forwarder.stop()
             await services.acting.stop()
             await services.scrubber.stop()

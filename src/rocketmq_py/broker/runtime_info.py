@@ -34,6 +34,10 @@ _NOT_MEASURED = {
 """Keys without an equivalent here: thread pools, page cache locks, a buffer pool."""
 
 
+SERVES_GRPC = "servesGrpc"
+"""The key with which a broker says that it serves gRPC at the address that it registers."""
+
+
 class RuntimeInfo:
     """Builds the table of runtime information.
 
@@ -104,6 +108,7 @@ class RuntimeInfo:
             "brokerActive": "true" if self._role.is_acting or not self._role.is_slave else "false",
             "brokerVersion": str(VERSION),  # of Java brokers before 5.0; without it rocketmq-exporter shows nothing
             "brokerVersionDesc": version_name(VERSION),
+            SERVES_GRPC: "true",  # Java brokers do not have the key
             "bootTimestamp": str(self.started_ms),
             "startAcceptSendRequestTimeStamp": self._settings.table()["startAcceptSendRequestTimeStamp"],
             "runtime": _duration(self._clock() - self.started_ms),

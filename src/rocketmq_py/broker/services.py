@@ -24,6 +24,7 @@ from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.other_masters import OtherMasters
 from rocketmq_py.broker.grpc.service import BrokerParts, MessagingService
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replicas import Replicas
@@ -247,6 +248,9 @@ class Services:
     def _make_pull_path(self) -> None:
         self.forwarder = Forwarder(self._config, self._new_rpc_client(), self._clock)
         config, store = self._config, self.store
+        self.other_masters = OtherMasters(
+            config.broker_name, self.topics, lambda: bool(config.namesrv_addresses), self.forwarder, self._clock
+        )
         make = partial(SlavePullService, self.role) if self.role.is_slave else PullService
         self.pull_service = make(
             config, store, self.topics, self.groups, self.offsets, self.clients, self.filters, self.stats, self._clock
@@ -371,7 +375,7 @@ class Services:
         host, port = self.address.rsplit(":", 1)
         parts = BrokerParts(
             self._config, self.topics, self.groups, self.clients, lambda: self.store.config.max_message_size,
-            lambda: (host.strip("[]"), int(port)), self._clock,
+            lambda: (host.strip("[]"), int(port)), self._clock, self.other_masters,
         )  # fmt: skip
         self._calls = MessagingService(parts, CallAccess(access, self.record_permissions), dispatcher)
         return self._calls

@@ -101,7 +101,8 @@ class Site:
             replication=_mixed(self, "replication", "start", "stop", "hand_over", tick="replication.tick"),
             registration=AsyncPart(self, "registration"), slave_sync=_mixed(self, "slave_sync", "stop"),
             membership=_mixed(self, "membership", "stop"), mapping_clean_up=AsyncPart(self, "mapping_clean_up"),
-            forwarder=AsyncPart(self, "forwarder"), acting=AsyncPart(self, "acting"),
+            forwarder=AsyncPart(self, "forwarder"), other_masters=AsyncPart(self, "other_masters"),
+            acting=AsyncPart(self, "acting"),
             scrubber=_mixed(self, "scrubber", "stop", tick="scrubber.tick"),
             rebuilder=_mixed(self, "rebuilder", "stop", tick="rebuilder.tick"),
             pull_request_hold=Part(self, "pull_request_hold"),
@@ -142,8 +143,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
 STARTED = ["services.open", "services.take_back", "server.start", "server.listen", "replication.start",
            "ticker.start", "registration.start", "membership.start"]  # fmt: skip
 STOPPED = ["ticker.stop", "slave_sync.stop", "membership.stop", "remote_fetcher.stop", "mapping_clean_up.stop",
-           "forwarder.stop", "acting.stop", "scrubber.stop", "rebuilder.stop", "registration.stop",
-           "pull_request_hold.release", "pop.release",
+           "other_masters.stop", "forwarder.stop", "acting.stop", "scrubber.stop", "rebuilder.stop",
+           "registration.stop", "pull_request_hold.release", "pop.release",
            "server.stop", "replication.hand_over", "replication.stop", "services.close"]  # fmt: skip
 
 

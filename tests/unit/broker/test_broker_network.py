@@ -434,7 +434,8 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
 
     parts = {
         "slave sync": s.slave_sync, "members": s.membership, "remote pops": s.pop.remote_fetcher,
-        "mappings": s.mapping_clean_up, "forwarder": s.forwarder, "acting": s.acting, "check": s.scrubber,
+        "mappings": s.mapping_clean_up, "other masters": s.other_masters, "forwarder": s.forwarder,
+        "acting": s.acting, "check": s.scrubber,
         "registration": s.registration, "listener": house.broker._server, "replication": s.replication,
     }  # fmt: skip
     note(house.broker._ticker, "stop", "jobs")
@@ -447,7 +448,8 @@ async def test_the_parts_are_stopped_in_order(house: House, monkeypatch: pytest.
     note(house.broker._monitor, "stop", "monitor")
     await house.broker.stop()
     assert order == [
-        "jobs", "slave sync", "members", "remote pops", "mappings", "forwarder", "acting", "check", "registration",
+        "jobs", "slave sync", "members", "remote pops", "mappings", "other masters", "forwarder", "acting", "check",
+        "registration",
         "pulls", "pops", "listener", "hand over", "replication", "monitor", "store",
     ]  # fmt: skip
 

@@ -21,6 +21,8 @@ T = TypeVar("T")
 
 _SECONDS = 3.0
 ROUTE_MS = 5_000
+_MOST_KNOWN = 10_000
+"""Number of cached routes at which old ones are forgotten."""
 
 
 async def ask_name_servers(
@@ -82,8 +84,15 @@ class RouteCache:
             route = await query_route(self._config, self._rpc_client, topic)
             if route is None:
                 raise NoRouteError(f"no name server returned a route of topic {topic}")
+            self._forget_old()
             self._known[topic] = route, self._clock()
         return route
+
+    def _forget_old(self) -> None:
+        """Keep the cache small: clients may ask for any number of names."""
+        if len(self._known) >= _MOST_KNOWN:
+            since_ms = self._clock() - ROUTE_MS
+            self._known = {topic: known for topic, known in self._known.items() if known[1] > since_ms}
 
     def remove(self, topic: str) -> None:
         """Remove the route of a topic, so that the next :meth:`get` asks a name server."""

@@ -1,4 +1,4 @@
-"""SendMessage, EndTransaction and RecallMessage."""
+"""SendMessage and EndTransaction."""
 
 from __future__ import annotations
 
@@ -23,14 +23,12 @@ from rocketmq_py.protocol.grpc.enums import Code, MessageType, TransactionResolu
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.grpc.service import (
     EndTransactionRequest,
-    RecallMessageRequest,
-    RecallMessageResponse,
     SendMessageRequest,
     SendMessageResponse,
     SendResultEntry,
     StatusResponse,
 )
-from rocketmq_py.protocol.headers.send import RecallMessage, SendMessageV2
+from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketmq_py.server.grpc.call import Call
@@ -151,25 +149,6 @@ class Sending:
             call.answer(StatusResponse(status=status_of(reply)).encode())
 
         self._access.check_record(call, inner.code, header, lambda: self._requests.run(call, inner, answer))
-
-    # -- recalls
-
-    def recall(self, call: Call, request: RecallMessageRequest) -> None:
-        """Cancel a delayed message."""
-        topic = topic_name(request.topic)
-        self._access.check(call, RequestCode.RECALL_MESSAGE, (Action.PUB,), topic=topic)
-        config = self._topics.get(topic)
-        types = topic_types(config.attributes.get(MESSAGE_TYPE)) if config is not None else ()
-        if MessageType.DELAY not in types:
-            text = f"only delayed messages are recalled, and topic {topic} takes none"
-            raise CallRefused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
-        header = RecallMessage(producer_group=topic, topic=topic, recall_handle=request.recall_handle)
-
-        def answer(reply: Reply) -> None:
-            key = reply.header.msg_id if reply.header is not None else ""  # type: ignore[attr-defined]
-            call.answer(RecallMessageResponse(status=status_of(reply), message_id=key).encode())
-
-        self._requests.run(call, Inner(RequestCode.RECALL_MESSAGE, header), answer)
 
 
 _QUEUES = 8

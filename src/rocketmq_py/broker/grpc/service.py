@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypeVar
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.other_masters import OtherMasters
+from rocketmq_py.broker.grpc.recalls import Recalls
 from rocketmq_py.broker.grpc.receipts import RenewedReceipts
 from rocketmq_py.broker.grpc.receiving import Receiving
 from rocketmq_py.broker.grpc.requests import Requests
@@ -51,6 +53,7 @@ class BrokerParts(NamedTuple):
     max_body: Callable[[], int]
     address: Callable[[], tuple[str, int]]
     clock: Callable[[], int]
+    others: OtherMasters
 
 
 class MessagingService:
@@ -62,7 +65,8 @@ class MessagingService:
         self._sessions = Sessions()
         self._receipts = RenewedReceipts(self._requests, parts.clock)
         name, clock = parts.config.broker_name, parts.clock
-        routes = Routes(access, parts.topics, parts.groups, name, self._new_topic, parts.address)
+        routes = Routes(access, parts.topics, parts.groups, name, self._new_topic, parts.address, parts.others)
+        recalls = Recalls(self._requests, access, parts.topics, name, parts.others)
         sending = Sending(self._requests, access, parts.topics, parts.max_body, self._creates_topics, clock)
         receiving = Receiving(self._requests, access, self._sessions, parts.groups, self._receipts, name, clock)
         self._telemetry = Telemetry(access, self._sessions, parts.clients, parts.groups, self._receipts, clock)
@@ -73,7 +77,7 @@ class MessagingService:
             "QueryAssignment": _unary(messages.QueryAssignmentRequest, routes.query_assignment),
             "SendMessage": _unary(messages.SendMessageRequest, sending.send),
             "EndTransaction": _unary(messages.EndTransactionRequest, sending.end_transaction),
-            "RecallMessage": _unary(messages.RecallMessageRequest, sending.recall),
+            "RecallMessage": _unary(messages.RecallMessageRequest, recalls.recall),
             "ReceiveMessage": _unary(messages.ReceiveMessageRequest, receiving.receive),
             "AckMessage": _unary(messages.AckMessageRequest, receiving.ack),
             "ChangeInvisibleDuration": _unary(messages.ChangeInvisibleDurationRequest, receiving.change_invisible),

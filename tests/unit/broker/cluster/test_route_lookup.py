@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.broker.cluster import route_lookup as module
 from rocketmq_py.broker.cluster.route_lookup import RouteCache, query_route
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply
@@ -105,3 +106,15 @@ async def test_a_route_that_is_removed_is_queried_again_others_are_kept() -> Non
     for topic in ("u", "t", "t"):
         await bench.cache.get(topic)
     assert [asked.command.ext["topic"] for asked in bench.others.asked] == ["t", "u", "t"]
+
+
+async def test_old_routes_are_forgotten_when_many_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_KNOWN", 1)
+    bench = Bench(one=route(A))
+    await bench.cache.get("t")
+    bench.now += 4_999
+    await bench.cache.get("u")
+    assert list(bench.cache._known) == ["t", "u"], "both still count"
+    bench.now += 1
+    await bench.cache.get("u", max_age_ms=0)
+    assert list(bench.cache._known) == ["u"]

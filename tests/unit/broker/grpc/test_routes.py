@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.broker.grpc.other_masters import NOWHERE, Elsewhere, OtherMaster, Then
+from rocketmq_py.protocol.bodies.route import QueueData
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.grpc.definition import Address, Broker, Endpoints, MessageQueue, Resource
 from rocketmq_py.protocol.grpc.enums import AddressScheme, Code, Permission
@@ -117,3 +119,74 @@ def test_a_group_is_assigned_all_queues_together_or_each_if_it_consumes_in_order
 def test_a_topic_without_a_readable_queue_assigns_none(running: InProcess, calls: Calls, perm: int, reads: int) -> None:
     running.services.topics.put([TopicConfig(topic_name="p", perm=perm, read_queue_nums=reads, write_queue_nums=2)])
     assert assigned(calls, "p", "g") == (Code.FORBIDDEN, [])
+
+
+# -- with other masters
+
+
+def elsewhere(running: InProcess, found: Elsewhere) -> Calls:
+    running.services.other_masters.look_up = lambda _, then: then(found)  # type: ignore[method-assign]
+    return Calls(running)
+
+
+def other(name: str, perm: int = 6, reads: int = 1, writes: int = 1) -> OtherMaster:
+    queues = QueueData(broker_name=name, read_queue_nums=reads, write_queue_nums=writes, perm=perm)
+    return OtherMaster(name, f"{name}.example", 10921, queues)
+
+
+def told(queues: list[MessageQueue]) -> list[tuple[str, int, int]]:
+    return [(broker_of(queue).name, queue.id, queue.permission) for queue in queues]
+
+
+def test_a_route_has_the_queues_of_all_brokers_by_name(running: InProcess) -> None:
+    calls = elsewhere(running, Elsewhere((other("z", 6, 2, 1), other("a", 4, 1, 3))))
+    own = running.config.broker_name
+    queues = route(calls, "t", endpoints("10.0.0.9"))
+    assert told(queues) == [("a", 0, READ), (own, 0, BOTH), (own, 1, BOTH), ("z", 0, READ), ("z", 1, BOTH)]
+    at = {broker_of(queue).name: broker_of(queue) for queue in queues}
+    assert {broker.id for broker in at.values()} == {0}
+    assert at[own].endpoints == endpoints("10.0.0.9")
+    address = Address(host="z.example", port=10921)
+    assert at["z"].endpoints == Endpoints(scheme=AddressScheme.DOMAIN_NAME, addresses=[address])
+
+
+def test_a_topic_of_other_brokers_only_is_not_created_here(running: InProcess) -> None:
+    calls = elsewhere(running, Elsewhere((other("z"),), "FIFO"))
+    assert running.config.auto_create_topic_enable
+    [queue] = route(calls, "other")
+    assert (broker_of(queue).name, queue.accept_message_types) == ("z", [2])
+    assert assigned(calls, "other", "g") == (Code.OK, [MessageQueue(
+        topic=Resource(name="other"), id=-1, permission=READ, broker=broker_of(queue)
+    )])  # fmt: skip
+
+
+def test_the_type_of_a_topic_of_this_broker_is_its_own(running: InProcess) -> None:
+    calls = elsewhere(running, Elsewhere((other("z"),), "FIFO"))
+    assert {tuple(queue.accept_message_types) for queue in route(calls, "delay")} == {(3,)}
+
+
+def test_a_group_is_assigned_the_queues_of_all_brokers_that_may_be_read(running: InProcess) -> None:
+    calls = elsewhere(running, Elsewhere((other("z", 6, 2, 1), other("y", 2), other("x", 4, 1, 0), other("w", 6, 0))))
+    own = running.config.broker_name
+    assert told(assigned(calls, "t", "g")[1]) == [(own, -1, READ), ("x", -1, READ), ("z", -1, READ)]
+    each = [(own, 0, READ), (own, 1, READ), ("x", 0, READ), ("z", 0, READ), ("z", 1, READ)]
+    assert told(assigned(calls, "t", "orderly")[1]) == each
+
+
+def test_an_answer_that_comes_after_the_client_has_gone_does_no_harm(running: InProcess) -> None:
+    waiting: list[Then] = []
+    running.services.other_masters.look_up = lambda _, then: waiting.append(then)  # type: ignore[method-assign]
+    calls = Calls(running)
+    request = QueryRouteRequest(topic=Resource(name="t"))
+    gone, stays = calls.start("QueryRoute", request), calls.start("QueryRoute", request)
+    gone.call.cancelled()
+    for then in waiting:
+        then(NOWHERE)
+    assert gone.carrier.messages == []
+    assert [queue.id for queue in stays.received(QueryRouteResponse)[0].message_queues] == [0, 1]
+    calls.running.config.auto_create_topic_enable = False
+    late = calls.start("QueryRoute", QueryRouteRequest(topic=Resource(name="other")))
+    waiting[-1](NOWHERE)
+    [refused] = late.received(QueryRouteResponse)
+    assert refused.status is not None
+    assert refused.status.code == Code.TOPIC_NOT_FOUND

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.broker.grpc.other_masters import Forwarded
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.grpc.definition import Resource, Timestamp
@@ -14,6 +15,8 @@ from rocketmq_py.protocol.grpc.service import (
     SendMessageResponse,
     TelemetryCommand,
 )
+from rocketmq_py.protocol.headers.send import RecallMessage
+from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.server import Reply
 from rocketmq_py.wire.record import stored_messages
 from tests.unit.broker.grpc.calls import Calls, new_message
@@ -204,3 +207,35 @@ def test_a_delayed_message_may_be_recalled(running: InProcess, calls: Calls) -> 
     for topic in ("t", "absent"):
         request = RecallMessageRequest(topic=Resource(name=topic), recall_handle=entry.recall_handle)
         assert calls.code("RecallMessage", request) == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+
+def test_a_recall_goes_to_the_broker_that_its_handle_names(running: InProcess) -> None:
+    """Clients ask their endpoint, whichever broker has the message; this one may not even know the topic."""
+    asked: list[tuple[str, str, int, RecallMessage]] = []
+    answers: list[Forwarded] = []
+
+    def forward(name: str, topic: str, code: int, header: RecallMessage, then: Forwarded) -> None:
+        asked.append((name, topic, code, header))
+        answers.append(then)
+
+    running.services.other_masters.forward = forward  # type: ignore[assignment,method-assign]
+    running.config.namesrv_addr = "ns:1"
+    calls = Calls(running)
+    handle = RecallHandle("absent", "broker-z", START_MS, "ID").encode()
+    request = RecallMessageRequest(topic=Resource(name="absent"), recall_handle=handle)
+    first, second = calls.start("RecallMessage", request), calls.start("RecallMessage", request)
+    header = RecallMessage(producer_group="absent", topic="absent", recall_handle=handle)
+    assert asked == [("broker-z", "absent", 370, header)] * 2
+    answers[0](Reply(), {"msgId": "ID"})
+    answers[1](Reply(1, "no"), {})
+    [found], [refused] = first.received(RecallMessageResponse), second.received(RecallMessageResponse)
+    assert found.status is not None
+    assert refused.status is not None
+    assert (found.status.code, found.message_id) == (Code.OK, "ID")
+    assert (refused.status.code, refused.status.message, refused.message_id) == (Code.INTERNAL_SERVER_ERROR, "no", "")
+
+
+def test_a_broker_on_its_own_refuses_handles_of_others(running: InProcess, calls: Calls) -> None:
+    handle = RecallHandle("delay", "broker-z", START_MS + 5_000, "ID").encode()
+    request = RecallMessageRequest(topic=Resource(name="delay"), recall_handle=handle)
+    assert calls.code("RecallMessage", request) == Code.INTERNAL_SERVER_ERROR

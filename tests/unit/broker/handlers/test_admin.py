@@ -65,6 +65,7 @@ def test_runtime_info_has_the_keys_of_java(running: InProcess, client: Client) -
     table = KvTable.decode(client.ask(Code.GET_BROKER_RUNTIME_INFO).body).table
     assert table["brokerActive"] == "true"
     assert table["brokerVersionDesc"] == "V5_5_0"
+    assert table["servesGrpc"] == "true"
     assert table["msgPutTotalTodayNow"] == "4"
     assert table["msgGetTotalTodayNow"] == "4"
     assert table["scheduleMessageOffset_1"] == "4,4"
