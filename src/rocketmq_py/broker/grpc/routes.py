@@ -69,7 +69,7 @@ class Routes:
         self._access.check(call, RequestCode.GET_ROUTEINFO_BY_TOPIC, (Action.PUB, Action.SUB), topic=name)
 
         def answer(elsewhere: Elsewhere) -> ProtoMessage:
-            places, topic = self._places(name, elsewhere, request.endpoints)
+            places, topic = self._places(name, elsewhere, self._own_endpoints(request.endpoints))
             kind = elsewhere.message_type if topic is None else topic.attributes.get(MESSAGE_TYPE)
             types = [int(one) for one in topic_types(kind)]
             queues = [
@@ -88,6 +88,9 @@ class Routes:
         """Answer with the queues that a push consumer receives from.
 
         These are all queues of a broker together, or each queue if the messages of the group are consumed in order.
+
+        Routes are asked for at the client's endpoint. Assignments are asked for at any broker of the route, but name
+        the client's endpoint, too: with several masters it is this broker's address only if the call has come there.
         """
         name, group = topic_name(request.topic), group_name(request.group)
         self._access.check(call, RequestCode.QUERY_ASSIGNMENT, (Action.SUB,), topic=name, group=group)
@@ -95,7 +98,8 @@ class Routes:
         is_orderly = config is not None and config.consume_message_orderly
 
         def answer(elsewhere: Elsewhere) -> ProtoMessage:
-            places, _ = self._places(name, elsewhere, request.endpoints)
+            is_here = not elsewhere.masters or _has_reached(call, request.endpoints)
+            places, _ = self._places(name, elsewhere, self._own_endpoints(request.endpoints if is_here else None))
             readable = [place for place in places if is_readable(place.perm) and place.reads > 0]
             if not readable:
                 raise CallRefused(Code.FORBIDDEN, f"no readable queue: topic {name} may not be read")
@@ -111,7 +115,7 @@ class Routes:
         self._others.look_up(name, partial(_answer, call, answer))
 
     def _places(
-        self, name: str, elsewhere: Elsewhere, endpoints: Endpoints | None
+        self, name: str, elsewhere: Elsewhere, own_endpoints: Endpoints
     ) -> tuple[list[_Place], TopicConfig | None]:
         """Return the brokers of a topic by name, and the topic at this broker; None if it is at others only.
 
@@ -129,7 +133,7 @@ class Routes:
             for queues in (other.queues,)
         ]  # fmt: skip
         if topic is not None:
-            own = _broker(self._broker_name, self._own_endpoints(endpoints))
+            own = _broker(self._broker_name, own_endpoints)
             places.append(_Place(own, topic.perm, topic.read_queue_nums, topic.write_queue_nums))
         return sorted(places, key=lambda place: place.broker.name), topic
 
@@ -149,6 +153,15 @@ def _answer(call: Call, answer: Callable[[Elsewhere], ProtoMessage], elsewhere: 
     except CallRefused as e:
         response = StatusResponse(status=e.status())
     call.answer(response.encode())
+
+
+def _has_reached(call: Call, endpoints: Endpoints | None) -> bool:
+    """Return True if a call was made to the only address that its request names."""
+    if endpoints is None or len(endpoints.addresses) != 1:
+        return False
+    [address] = endpoints.addresses
+    host = f"[{address.host}]" if endpoints.scheme == AddressScheme.IPV6 else address.host
+    return call.header(b":authority") == f"{host}:{address.port}"
 
 
 def _permissions(place: _Place) -> Iterator[Permission]:

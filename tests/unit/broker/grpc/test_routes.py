@@ -173,6 +173,47 @@ def test_a_group_is_assigned_the_queues_of_all_brokers_that_may_be_read(running:
     assert told(assigned(calls, "t", "orderly")[1]) == each
 
 
+@pytest.mark.parametrize(
+    ("scheme", "host", "authority", "is_here"),
+    [(1, "10.0.0.9", "10.0.0.9:8081", True), (1, "10.0.0.9", "10.0.0.9:8082", False), (1, "10.0.0.9", "", False),
+     (3, "b.example", "b.example:8081", True), (3, "b.example", "c.example:8081", False),
+     (2, "::1", "[::1]:8081", True), (2, "::1", "::1:8081", False)],
+)  # fmt: skip
+def test_the_endpoint_of_a_client_is_the_broker_that_it_has_reached(
+    running: InProcess, scheme: int, host: str, authority: str, is_here: bool
+) -> None:
+    """A client asks any broker of a route for assignments, and names its own endpoint."""
+    calls = elsewhere(running, Elsewhere((other("z"),)))
+    calls.metadata = {":authority": authority}
+    asked = Endpoints(scheme=scheme, addresses=[Address(host=host, port=8081)])
+    request = QueryAssignmentRequest(topic=Resource(name="t"), group=Resource(name="g"), endpoints=asked)
+    own = calls.call("QueryAssignment", request, QueryAssignmentResponse).assignments[0].message_queue
+    assert own is not None
+    at = broker_of(own)
+    assert at.name == running.config.broker_name
+    registered = calls.running.services.address
+    assert at.endpoints is not None
+    [address] = at.endpoints.addresses
+    assert (address.host, address.port) == ((host, 8081) if is_here else (registered.rpartition(":")[0], 10911))
+    assert broker_of(route(calls, "t", asked)[0]).endpoints == asked, "routes are asked for at the endpoint"
+    alone = elsewhere(running, NOWHERE)
+    own = alone.call("QueryAssignment", request, QueryAssignmentResponse).assignments[0].message_queue
+    assert own is not None
+    assert broker_of(own).endpoints == asked
+
+
+@pytest.mark.parametrize("addresses", [None, endpoints(), endpoints("10.0.0.9", "10.0.0.8")])
+def test_without_one_endpoint_the_registered_address_is_told(running: InProcess, addresses: Endpoints | None) -> None:
+    calls = elsewhere(running, Elsewhere((other("z"),)))
+    calls.metadata = {":authority": "10.0.0.9:8081"}
+    request = QueryAssignmentRequest(topic=Resource(name="t"), group=Resource(name="g"), endpoints=addresses)
+    own = calls.call("QueryAssignment", request, QueryAssignmentResponse).assignments[0].message_queue
+    assert own is not None
+    told = broker_of(own).endpoints
+    assert told is not None
+    assert [address.host for address in told.addresses] == [running.config.broker_ip1]
+
+
 def test_an_answer_that_comes_after_the_client_has_gone_does_no_harm(running: InProcess) -> None:
     waiting: list[Then] = []
     running.services.other_masters.look_up = lambda _, then: waiting.append(then)  # type: ignore[method-assign]
