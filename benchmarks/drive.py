@@ -17,7 +17,7 @@ from typing import Self
 import msgspec
 
 from benchmarks.errors import BenchError
-from benchmarks.loads import Load
+from benchmarks.loads import TOPIC, Load
 
 SOURCE = Path(__file__).with_name("generator")
 _NAME = "rocketmq-load"
@@ -89,6 +89,25 @@ class Generator:
     def delay(self) -> Path:
         """The path of the proxy that delays; see ``benchmarks/generator/src/bin``."""
         return self.program.with_name("rocketmq-delay")
+
+    def drive_grpc(
+        self, endpoint: str, kind: str, count: int, *, inflight: int, pid: int, group: str = "benchmark"
+    ) -> Driven:
+        """Send or receive ``count`` messages of the topic by gRPC; see ``rocketmq-grpc-load --help``.
+
+        :param kind: ``send`` or ``receive``.
+        :raises BenchError: an answer is missing or not a success.
+        """
+        program = str(self.program.with_name("rocketmq-grpc-load"))
+        named = {"address": endpoint, "count": count, "inflight": inflight, "pid": pid, "group": group, "topic": TOPIC}
+        command = [program, kind, *(word for name, value in named.items() for word in (f"--{name}", str(value)))]
+        try:
+            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RUN_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise BenchError(f"{kind} by gRPC to {endpoint} did not end within {_RUN_SECONDS:.0f} s") from None
+        if said.returncode:
+            raise BenchError(said.stderr.strip())
+        return msgspec.json.decode(said.stdout, type=Driven)
 
     def drive(
         self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from benchmarks.machine import children, end, paused, settle
 from benchmarks.program import Program
-from tests.interop.javapeer import JavaPeer
+from tests.interop.java_proxy import java_proxy
+from tests.interop.javapeer import JavaPeer, free_port_block
 
 JAVA_SETTINGS = {
     # The broker's own defaults, which the tests' harness changes.
@@ -38,6 +39,7 @@ class Server:
     :param slave: address of its slave; empty if it has none.
     :param siblings: addresses of further masters of the same kind: broker-b, broker-c …
     :param more_pids: the processes of slaves and siblings.
+    :param grpc: endpoint for clients that speak gRPC, if it is not that of ``broker``.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Server:
     slave: str = ""
     siblings: tuple[str, ...] = ()
     more_pids: tuple[int, ...] = ()
+    grpc: str = ""
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -101,6 +104,21 @@ def start_java(
         )
         unless_ready.pop_all()
     return Server("java", namesrv.address, broker.address, broker.process.pid, peer.close)
+
+
+def start_java_with_proxy(work: Path) -> Server:
+    """Start the Java name server, and broker and proxy in one process, as ``mqbroker --enable-proxy`` does."""
+    peer = JavaPeer(work, stock=True)
+    with ExitStack() as unless_ready:
+        unless_ready.callback(peer.close)
+        namesrv, port = peer.namesrv(), free_port_block()
+        conf = JAVA_SETTINGS | {
+            "brokerName": "broker-a", "listenPort": port, "brokerIP1": "127.0.0.1", "haListenPort": port + 3,
+            "storePathRootDir": work / "proxied",
+        }  # fmt: skip
+        proxy = unless_ready.enter_context(java_proxy(namesrv.address, work / "proxy", conf))
+        kill = unless_ready.pop_all().close
+    return Server("java", namesrv.address, f"127.0.0.1:{port}", proxy.pid, kill, grpc=proxy.endpoint)
 
 
 def start_our_brokers(work: Path, number: int) -> Server:

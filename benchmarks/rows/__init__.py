@@ -15,6 +15,7 @@ from benchmarks.rows import (
     delayed,
     distance,
     failover,
+    grpc,
     guarded,
     hold,
     replication,
@@ -55,6 +56,8 @@ ROWS: dict[str, Row] = {
         for peer in ("near", "kafka")
     },
     **{f"distance-{kind}-own": distance.own(kind) for kind in distance.CONSUMERS},
+    **{f"grpc-send-{inflight}": grpc.sends(inflight) for inflight in (1, 64, 256)},
+    "grpc-receive": grpc.receive,
     "delayed": delayed.delayed,
     "tls": guarded.tls,
     "signing": guarded.signing,

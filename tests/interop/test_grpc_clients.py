@@ -222,8 +222,8 @@ def proxied(
     else:
         namesrv = java.namesrv().address
         java.broker(namesrv, conf=SETTINGS)
-    with java_proxy(namesrv, tmp_path_factory.mktemp("proxy")) as endpoint:
-        yield namesrv, endpoint
+    with java_proxy(namesrv, tmp_path_factory.mktemp("proxy")) as proxy:
+        yield namesrv, proxy.endpoint
 
 
 def test_clients_work_through_the_proxy_of_apache(
