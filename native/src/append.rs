@@ -4,15 +4,56 @@ use std::ops::Range;
 
 use crate::batch::Message;
 use crate::record::{BORN_HOST_V6, CRC_MASK, FIXED_SIZE, STORE_HOST_V6};
-use crate::sends::Run;
+use crate::sends::{Run, Send};
 
 /// How to store the sends of a kind.
 #[derive(Clone, Copy)]
-pub struct Target {
+pub struct Target<'a> {
     /// Index of the queue in the list of queues.
     pub queue: usize,
     pub sys_flag: i32,
     pub tags_code: i64,
+    /// The queue id of the responses.
+    pub answered_queue: i32,
+    pub half: Option<Half<'a>>,
+}
+
+/// Encoded properties that are appended to all others of a half message: its own, with the unique key between `before`
+/// and `after`, and its later `place`.
+#[derive(Clone, Copy)]
+pub struct Half<'a> {
+    pub before: &'a [u8],
+    pub after: &'a [u8],
+    pub place: &'a [u8],
+}
+
+impl<'a> Half<'a> {
+    fn parts(&self, run: &'a Run, send: &Send) -> [&'a [u8]; 3] {
+        [self.before, run.text_of(&send.uniq_key), self.after]
+    }
+
+    /// Returns the properties of a message without its later place.
+    pub fn own(&self, run: &'a Run, send: &Send, suffix: &'a [u8]) -> Vec<u8> {
+        let [before, uniq_key, after] = self.parts(run, send);
+        [
+            run.text_of(&send.properties),
+            suffix,
+            before,
+            uniq_key,
+            after,
+        ]
+        .concat()
+    }
+}
+
+impl Target<'_> {
+    /// Number of bytes of the properties of a message with `own` bytes of them.
+    fn properties_size(&self, own: usize, uniq_key: usize, suffix: usize) -> usize {
+        let added = self.half.map_or(0, |half| {
+            half.before.len() + uniq_key + half.after.len() + half.place.len()
+        });
+        own + suffix + added
+    }
 }
 
 /// A queue to append to, with the queue offset of the next message.
@@ -88,7 +129,7 @@ impl Plan {
     pub fn of(
         run: &Run,
         begin: usize,
-        targets: &[Option<Target>],
+        targets: &[Option<Target<'_>>],
         queues: &mut [Queue],
         common: &Common,
     ) -> Self {
@@ -103,7 +144,12 @@ impl Plan {
             let Some(queue) = queues.get_mut(target.queue) else {
                 break;
             };
-            let (body, properties) = (send.body.len(), send.properties.len() + common.suffix.len());
+            let body = send.body.len();
+            let properties = target.properties_size(
+                send.properties.len(),
+                send.uniq_key.len(),
+                common.suffix.len(),
+            );
             let fixed = common.hosts.fixed_size();
             let size = fixed + body + queue.topic_part.len() + 2 + properties;
             let is_legal =
@@ -137,7 +183,7 @@ impl Plan {
         &self,
         data: &[u8],
         run: &Run,
-        targets: &[Option<Target>],
+        targets: &[Option<Target<'_>>],
         queues: &[Queue],
         common: &Common,
         to: &mut [u8],
@@ -147,7 +193,14 @@ impl Plan {
             let (place, rest) = left.split_at_mut(planned.size);
             left = rest;
             let send = &run.sends[planned.send];
-            let sys_flag = targets[send.kind].map_or(0, |target| target.sys_flag);
+            let Some(target) = targets[send.kind] else {
+                continue;
+            };
+            let properties = target.properties_size(
+                send.properties.len(),
+                send.uniq_key.len(),
+                common.suffix.len(),
+            );
             let body = &data[send.body.clone()];
             let queue = &queues[planned.queue];
             let mut record = Writer { left: place };
@@ -156,16 +209,22 @@ impl Plan {
                 flag: send.flag,
                 queue_offset: planned.queue_offset,
                 physical: planned.physical,
-                sys_flag,
+                sys_flag: target.sys_flag,
                 born_timestamp: send.born_timestamp,
                 reconsume_times: send.reconsume_times,
             };
             record.head(&head, queue, &common.hosts, common.now, body);
             record.put(body);
             record.put(queue.topic_part);
-            record.put(&((send.properties.len() + common.suffix.len()) as u16).to_be_bytes());
+            record.put(&(properties as u16).to_be_bytes());
             record.put(run.text_of(&send.properties));
             record.put(common.suffix);
+            if let Some(half) = target.half {
+                half.parts(run, send)
+                    .into_iter()
+                    .for_each(|part| record.put(part));
+                record.put(half.place);
+            }
         }
     }
 }

@@ -102,7 +102,10 @@ impl<'a> Header<'a> {
         fields.clear();
         match kind {
             0 if header.starts_with(JSON_START) => read_json(header, fields),
-            1 => read_binary(header, fields),
+            1 => {
+                let (opaque, flag) = binary_numbers(header, CODE, fields)?;
+                Header::of(opaque, flag, fields)
+            }
             _ => None,
         }
     }
@@ -168,9 +171,43 @@ fn boolean(text: &[u8]) -> Option<bool> {
     }
 }
 
+/// One-way requests of a code, whose handling may wait until later sends of the read are handled.
+pub struct Overtaken {
+    code: i16,
+    json_start: Vec<u8>,
+}
+
+impl Overtaken {
+    pub fn of(code: i16) -> Self {
+        Overtaken {
+            code,
+            json_start: format!("{{\"code\":{code},").into_bytes(),
+        }
+    }
+
+    /// Returns true if a header, of serialize type `kind`, is that of such a request, in a plain form.
+    pub fn has<'a>(&self, kind: u8, header: &'a [u8], fields: &mut Fields<'a>) -> bool {
+        fields.clear();
+        let numbers = match kind {
+            0 if header.starts_with(&self.json_start) => {
+                json_numbers(header, self.json_start.len(), fields)
+            }
+            1 => binary_numbers(header, self.code, fields),
+            _ => None,
+        };
+        numbers.is_some_and(|(_, flag)| flag & (ONEWAY | RESPONSE) == ONEWAY)
+    }
+}
+
 fn read_json<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>> {
+    let (opaque, flag) = json_numbers(header, JSON_START.len(), fields)?;
+    Header::of(opaque, flag, fields)
+}
+
+/// Parses the members of a JSON header from `start` on; returns opaque and flag.
+fn json_numbers<'a>(header: &'a [u8], start: usize, fields: &mut Fields<'a>) -> Option<(i32, i32)> {
     std::str::from_utf8(header).ok()?;
-    let mut reader = Reader::new(&header[JSON_START.len()..]);
+    let mut reader = Reader::new(&header[start..]);
     let (mut opaque, mut flag, mut version, mut ext) = (None, None, None, None);
     let (mut language, mut form) = (None, None);
     loop {
@@ -193,7 +230,7 @@ fn read_json<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>
         return None;
     }
     ext?;
-    Header::of(opaque.unwrap_or(0), flag.unwrap_or(0), fields)
+    Some((opaque.unwrap_or(0), flag.unwrap_or(0)))
 }
 
 /// Stores a value; returns None if there is one already.
@@ -215,11 +252,13 @@ fn read_fields<'a>(reader: &mut Reader<'a>, fields: &mut Fields<'a>) -> Option<(
 }
 
 /// `code 2 | language 1 | version 2 | opaque 4 | flag 4 | remark length 4 | fields length 4 | fields`.
-fn read_binary<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'a>> {
+///
+/// Returns opaque and flag.
+fn binary_numbers<'a>(header: &'a [u8], code: i16, fields: &mut Fields<'a>) -> Option<(i32, i32)> {
     if header.len() < 21 {
         return None;
     }
-    if i16::from_be_bytes(header[..2].try_into().ok()?) != CODE || header[13..17] != [0; 4] {
+    if i16::from_be_bytes(header[..2].try_into().ok()?) != code || header[13..17] != [0; 4] {
         return None;
     }
     let opaque = i32::from_be_bytes(header[5..9].try_into().ok()?);
@@ -252,5 +291,5 @@ fn read_binary<'a>(header: &'a [u8], fields: &mut Fields<'a>) -> Option<Header<'
             },
         )?;
     }
-    Header::of(opaque, flag, fields)
+    Some((opaque, flag))
 }

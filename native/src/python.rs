@@ -11,12 +11,13 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::append::{Batch, Common, Hosts, Plan, Queue, Stored, Target, answers};
+use crate::append::{Batch, Common, Half, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
 use crate::files::{Part, write_parts as write};
 use crate::gather::{Expected, HEAD, Places};
 use crate::hash::key_hash;
+use crate::header::Overtaken;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
 use crate::outgoing::{write_json, write_message, write_property};
@@ -24,7 +25,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 7;
+const FORMAT: i32 = 8;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -257,7 +258,24 @@ struct Answers {
 }
 
 type SendKind<'a> = (&'a str, i32, i32, &'a str, &'a str);
-type Place = Option<(usize, i32, i64)>;
+type HalfParts<'py> = (
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+    Bound<'py, PyBytes>,
+);
+type Place<'py> = Option<(usize, i32, i64, i32, Option<HalfParts<'py>>)>;
+/// Kind, commit log offset and queue offset; body, own properties, unique key and keys; flag, born timestamp, reconsume
+/// times.
+type StoredHalf<'py> = (
+    (usize, i64, i64),
+    (
+        Bound<'py, PyBytes>,
+        Bound<'py, PyBytes>,
+        &'py str,
+        Option<&'py str>,
+    ),
+    (i32, i64, i32),
+);
 type Destination<'py> = (i32, i32, Bound<'py, PyBytes>, i64, i64);
 
 #[pymethods]
@@ -327,7 +345,7 @@ impl Sends {
     fn append<'py>(
         slf: &Bound<'py, Self>,
         begin: usize,
-        targets: Vec<Place>,
+        targets: Vec<Place<'py>>,
         queues: Vec<Destination<'py>>,
         hosts: (Bound<'py, PyBytes>, Bound<'py, PyBytes>),
         suffix: &Bound<'py, PyBytes>,
@@ -354,13 +372,21 @@ impl Sends {
                 return Err(PyValueError::new_err(HOSTS));
             }
             let targets: Vec<Option<Target>> = targets
-                .into_iter()
+                .iter()
                 .map(|one| {
-                    one.map(|(queue, sys_flag, tags_code)| Target {
-                        queue,
-                        sys_flag,
-                        tags_code,
-                    })
+                    one.as_ref().map(
+                        |(queue, sys_flag, tags_code, answered_queue, half)| Target {
+                            queue: *queue,
+                            sys_flag: *sys_flag,
+                            tags_code: *tags_code,
+                            answered_queue: *answered_queue,
+                            half: half.as_ref().map(|(before, after, place)| Half {
+                                before: before.as_bytes(),
+                                after: after.as_bytes(),
+                                place: place.as_bytes(),
+                            }),
+                        },
+                    )
                 })
                 .collect();
             let mut places: Vec<Queue> = queues
@@ -383,8 +409,9 @@ impl Sends {
             })?;
             let keys = waiting(py, run, &plan, &queues, common.now)?;
             let entries = entries(py, &plan, queues.len())?;
-            let answers = Answers::of(slf, run, &plan, &places);
-            let found = (stop, chunk, entries, keys, Bound::new(py, answers)?);
+            let answers = Answers::of(slf, run, &plan, &targets);
+            let halves = stored_halves(py, data, run, &plan, &targets, common.suffix)?;
+            let found = (stop, chunk, entries, keys, Bound::new(py, answers)?, halves);
             Ok(Some(found.into_pyobject(py)?))
         })
     }
@@ -401,6 +428,37 @@ fn entries<'py>(py: Python<'py>, plan: &Plan, queues: usize) -> PyResult<Vec<Bou
         flat[record.queue].extend([record.physical, record.size as i64, record.tags_code]);
     }
     flat.into_iter().map(|one| PyList::new(py, one)).collect()
+}
+
+/// Returns the half messages among the records.
+fn stored_halves<'py>(
+    py: Python<'py>,
+    data: &[u8],
+    run: &Run,
+    plan: &Plan,
+    targets: &[Option<Target<'_>>],
+    suffix: &[u8],
+) -> PyResult<Bound<'py, PyList>> {
+    let found = PyList::empty(py);
+    for record in &plan.records {
+        let send = &run.sends[record.send];
+        let Some(half) = targets[send.kind].and_then(|target| target.half) else {
+            continue;
+        };
+        let keys = send.keys.as_ref().map(|keys| text(run.text_of(keys)));
+        let stored: StoredHalf = (
+            (send.kind, record.physical, record.queue_offset),
+            (
+                PyBytes::new(py, &data[send.body.clone()]),
+                PyBytes::new(py, &half.own(run, send, suffix)),
+                text(run.text_of(&send.uniq_key))?,
+                keys.transpose()?,
+            ),
+            (send.flag, send.born_timestamp, send.reconsume_times),
+        );
+        found.append(stored)?;
+    }
+    Ok(found)
 }
 
 /// Returns a flat list of topic hash, key, commit log offset and store timestamp of each index key.
@@ -441,7 +499,12 @@ fn waiting<'py>(
 }
 
 impl Answers {
-    fn of(sends: &Bound<'_, Sends>, run: &Run, plan: &Plan, queues: &[Queue]) -> Self {
+    fn of(
+        sends: &Bound<'_, Sends>,
+        run: &Run,
+        plan: &Plan,
+        targets: &[Option<Target<'_>>],
+    ) -> Self {
         let mut found = Answers {
             stored: Vec::new(),
             sends: sends.clone().unbind(),
@@ -456,7 +519,7 @@ impl Answers {
             found.stored.push(Stored {
                 opaque: send.opaque,
                 physical: record.physical,
-                queue_id: queues[record.queue].queue_id,
+                queue_id: targets[send.kind].map_or(0, |target| target.answered_queue),
                 queue_offset: record.queue_offset,
                 uniq_key: send.uniq_key.clone(),
             });
@@ -905,19 +968,22 @@ type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
 /// Split bytes read from a socket into frames, with consecutive plain sends combined into runs.
 ///
 /// :param frame: called with serialize type, header and body to build each frame.
+/// :param overtaken: codes of one-way requests that come after the run of the sends around them.
 /// :returns: frames and runs in order; the position after the last complete frame; the number of bytes that the frame
 ///     at this position needs; length and header length of that frame if it is corrupt, else None.
 #[pyfunction]
-#[pyo3(signature = (data, max_frame, frame, /))]
+#[pyo3(signature = (data, max_frame, frame, overtaken, /))]
 fn cut_read<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyBytes>,
     max_frame: usize,
     frame: &Bound<'py, PyAny>,
+    overtaken: Vec<i16>,
 ) -> PyResult<Found<'py>> {
     calm(|| {
         let bytes = data.as_bytes();
-        let found = cut(bytes, max_frame);
+        let overtaken: Vec<Overtaken> = overtaken.into_iter().map(Overtaken::of).collect();
+        let found = cut(bytes, max_frame, &overtaken);
         let mut items = Vec::with_capacity(found.items.len());
         for item in found.items {
             items.push(match item {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
-use crate::header::{Fields, Header};
+use crate::header::{Fields, Header, Overtaken};
 use crate::properties::ENTRY_END;
 use crate::record::u32_at;
 use crate::signing::SigningKey;
@@ -131,7 +131,9 @@ pub struct Cut {
 }
 
 /// Splits bytes read from a socket into frames, with consecutive plain sends combined into runs.
-pub fn cut(data: &[u8], max_frame: usize) -> Cut {
+///
+/// Requests that may be `overtaken` do not end a run; they come after it.
+pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut {
     let mut found = Cut {
         missing: 8,
         ..Cut::default()
@@ -159,12 +161,21 @@ pub fn cut(data: &[u8], max_frame: usize) -> Cut {
         match Header::read(serialize_type, &data[header.clone()], &mut fields) {
             Some(plain) if scanner.add(&plain, &fields, begin..end, body.clone()) => {}
             _ => {
-                scanner.end_run(&mut found.items);
-                found.items.push(Item::Frame(Frame {
+                let waits = !scanner.run.sends.is_empty()
+                    && overtaken
+                        .iter()
+                        .any(|one| one.has(serialize_type, &data[header.clone()], &mut fields));
+                let frame = Item::Frame(Frame {
                     serialize_type,
                     header,
                     body,
-                }));
+                });
+                if waits {
+                    scanner.overtaken.push(frame);
+                } else {
+                    scanner.end_run(&mut found.items);
+                    found.items.push(frame);
+                }
             }
         }
         if scanner.run.sends.len() >= MOST_SENDS || scanner.run.kinds.len() >= MOST_KINDS {
@@ -178,6 +189,8 @@ pub fn cut(data: &[u8], max_frame: usize) -> Cut {
 
 struct Scanner {
     run: Run,
+    /// Frames that come after the run.
+    overtaken: Vec<Item>,
     others: Vec<u8>,
     uniq_key: Finder<'static>,
     keys: Finder<'static>,
@@ -188,6 +201,7 @@ impl Default for Scanner {
         let (uniq_key, keys) = (Finder::new(b"UNIQ_KEY\x01"), Finder::new(b"KEYS\x01"));
         Scanner {
             run: Run::default(),
+            overtaken: Vec::new(),
             others: Vec::new(),
             uniq_key,
             keys,
@@ -200,6 +214,7 @@ impl Scanner {
         if !self.run.sends.is_empty() {
             items.push(Item::Run(std::mem::take(&mut self.run)));
         }
+        items.append(&mut self.overtaken);
     }
 
     /// Adds a send to the run; returns false if its properties are not plain.

@@ -2,11 +2,11 @@
 //!
 //! Valid input with some bytes changed, cut off or repeated, from a fixed seed: a million calls of what parses.
 
-use _native::append::{Common, Hosts, Plan, Queue, Target, answers};
+use _native::append::{Common, Half, Hosts, Plan, Queue, Target, answers};
 use _native::batch::{self, split};
 use _native::columns::{Kind, Maker, Rows};
 use _native::hash::key_hash;
-use _native::header::{Fields, Header};
+use _native::header::{Fields, Header, Overtaken};
 use _native::messages::{Origin, plain_records};
 use _native::record::{MAGIC_V1, Record};
 use _native::sends::{Item, Run, cut};
@@ -129,6 +129,12 @@ fn append(run: &Run, data: &[u8], random: &mut Random) {
                 queue: random.below(3),
                 sys_flag: 0,
                 tags_code: 1,
+                answered_queue: 2,
+                half: (random.below(2) > 0).then_some(Half {
+                    before: b"I\x01",
+                    after: b"\x02",
+                    place: b"T\x01t\x02",
+                }),
             })
         })
         .collect();
@@ -176,7 +182,7 @@ fn reads() {
     let mut runs = 0;
     for round in 0..2 * ROUNDS {
         let data = random.mutate(&seeds[round % seeds.len()]);
-        let found = cut(&data, 1 << 16);
+        let found = cut(&data, 1 << 16, &[Overtaken::of(11)]);
         assert!(found.position <= data.len());
         for item in &found.items {
             match item {
@@ -289,13 +295,19 @@ impl Maker for Plain {
 /// The records of the sends above.
 fn records() -> Vec<u8> {
     let data = sends().swap_remove(1);
-    let Some(Item::Run(run)) = cut(&data, 1 << 16).items.into_iter().next() else {
+    let Some(Item::Run(run)) = cut(&data, 1 << 16, &[Overtaken::of(11)])
+        .items
+        .into_iter()
+        .next()
+    else {
         panic!("no run")
     };
     let target = Some(Target {
         queue: 0,
         sys_flag: 0,
         tags_code: 0,
+        answered_queue: 0,
+        half: None,
     });
     let targets = vec![target; run.kinds.len()];
     let mut queues = [Queue {

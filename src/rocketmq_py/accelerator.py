@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 7
+FORMAT = 8
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -50,8 +50,16 @@ SendKind = tuple[str, int, int, str, str]
 key and keys, and the access key of its signature ("" for none). Sends with equal fields are of one kind.
 """
 
-RunTarget = tuple[int, int, int]
-"""How to store the sends of a kind: index of the queue in the list of queues, sysFlag, tags code."""
+RunTarget = tuple[int, int, int, int, tuple[bytes, bytes, bytes] | None]
+"""How to store the sends of a kind: index of the queue in the list of queues, sysFlag, tags code, the queue id of the
+answers, and for half messages encoded properties to append to all others: the parts before and after the unique key,
+which is repeated there, and the later place; None for other messages.
+"""
+
+StoredHalf = tuple[tuple[int, int, int], tuple[bytes, bytes, str, str | None], tuple[int, int, int]]
+"""A half message that was stored: index of its kind, commit log offset, queue offset; body, properties without the
+later place, unique key and keys; flag, born timestamp and reconsume times.
+"""
 
 RunQueue = tuple[int, int, bytes, int, int]
 """A queue to append to: queue id, magic and length-prefixed topic of its records, queue offset of the next message, and
@@ -62,8 +70,8 @@ hash of ``topic#`` for index keys.
 PlainMessage = tuple[tuple[Any, ...], str, bytes, bytes, str]
 """The arguments of :class:`~rocketmq_py.model.MessageExt`."""
 
-AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers]
-"""Result of :meth:`SendRun.append`, which describes its five items."""
+AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers, list[StoredHalf]]
+"""Result of :meth:`SendRun.append`, which describes its six items."""
 
 
 class SendRun(Protocol):
@@ -116,7 +124,7 @@ class SendRun(Protocol):
         :param limits: maximum bytes of a body (an empty one is refused, too) and of properties.
         :returns: index after the last encoded send; the records; for each queue, a flat list of commit log offset, size
             and tags code of each record; a flat list of topic hash, key, commit log offset and store timestamp of each
-            index key; the responses. None if no send was encoded.
+            index key; the responses; the half messages. None if no send was encoded.
         """
         ...
 
@@ -242,12 +250,14 @@ class Accelerator(Protocol):
         ...
 
     def cut_read(
-        self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
+        self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], overtaken: Sequence[int], /
     ) -> tuple[list[Any], int, int, tuple[int, int] | None]:
         """Split bytes read from a socket into frames, with consecutive simple sends combined into a :class:`SendRun`.
 
         :param max_frame: maximum bytes of a frame after its length field.
         :param frame: called with serialize type, header and body to build each frame.
+        :param overtaken: codes of one-way requests that do not end a run but come after it, if their headers have a
+            simple form.
         :returns: frames and runs in order; position after the last complete frame; number of bytes that the frame at
             this position needs; frame length and header length if that frame is corrupt, else None.
         """

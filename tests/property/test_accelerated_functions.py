@@ -43,7 +43,7 @@ def test_entries_of_the_index(found: list[tuple[int, int, int, bytes]], begin: i
         lambda native: native.index_entries([1], [], [1], 0, b"1234"),
         lambda native: native.index_entries([-1], [1], [1], 0, b"1234"),
         lambda native: native.encode_batch(b"", (0, 0, b"", 0, 0), (b"", b""), (0, 0, 0), (0, 0, -1), (1, 1)),
-        lambda native: native.cut_read(bytearray(8), 1, print),
+        lambda native: native.cut_read(bytearray(8), 1, print, ()),
         lambda native: native.decode([([b""], 0, 1 << 64)], (), False),
         lambda native: native.gather(memoryview(bytes(8))[::2], 0, bytes(20), 8, None),
         lambda native: native.gather(memoryview(bytes(8)).cast("i"), 0, bytes(20), 8, None),

@@ -18,6 +18,7 @@ from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.server import Peer
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
@@ -157,7 +158,7 @@ class Pair:
         self.plain, self.fast = self._broker(), self._broker()
         self.plain.services.store._writer._encode_batch = None
         self.plain.services.store._index._hashes = key_hashes
-        self._frames, self._runs = FrameDecoder(), RunDecoder(MAX_FRAME, accelerator())
+        self._frames, self._runs = FrameDecoder(), RunDecoder(MAX_FRAME, accelerator(), (RequestCode.END_TRANSACTION,))
         self.peer = Peer(PEER, ("127.0.0.1", 10_911))
         self.runs = 0
         self.feed(b"".join(self.first()))
@@ -200,7 +201,7 @@ class Pair:
 
     def state(self, running: InProcess) -> list[object]:
         store = running.services.store
-        found: list[object] = [waiting(store), store._commit_log.end]
+        found: list[object] = [waiting(store), store._commit_log.end, halves(running)]
         for (topic, number), queue in sorted(store._queues.by_key.items()):
             found.append((topic, number, queue.min_offset, queue.max_offset, queue.next_offset, bytes(queue.tail)))
         nodes = running.services._fs.nodes
@@ -211,6 +212,11 @@ def waiting(store: MessageStore) -> list[tuple[object, ...]]:
     """The keys that wait for the index; those of one batch have no order."""
     flat = store._index.waiting
     return sorted(zip(*(flat[i::4] for i in range(4)), strict=True))
+
+
+def halves(running: InProcess) -> list[tuple[object, ...]]:
+    """The cached half messages: offsets in the log and in the half topic, group, and what is delivered later."""
+    return [(place, half.queue_offset, half.group, half.real) for place, half in running.services._halves._kept.items()]
 
 
 ROOT, GUEST = Credentials("root", "root-secret"), Credentials("guest", "guest-secret")
@@ -449,3 +455,102 @@ def test_a_run_is_stored_at_once_under_sync_flush_and_told_when_the_disk_fails()
             (ResponseCode.FLUSH_DISK_TIMEOUT, True, True)
         }
         assert len(answers) == 9
+
+
+# -- transactions
+
+
+def half_send(queue: int, key: str, more: str = "") -> bytes:
+    own = f"UNIQ_KEY\x01{key}\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02{more}"
+    ext = FIELDS | {"e": str(queue), "f": "4", "i": own}
+    return encode_command(Command(RequestCode.SEND_MESSAGE_V2, queue, ext=ext, body=f"body {key}".encode()))
+
+
+def end(place: int, offset: int, outcome: int, flag: int, form: int = JSON) -> bytes:
+    header = EndTransaction(
+        producer_group="p", tran_state_table_offset=offset, commit_log_offset=place, commit_or_rollback=outcome,
+        msg_id="m",
+    )  # fmt: skip
+    return encode_command(Command(RequestCode.END_TRANSACTION, 5, flag, ext=header.to_ext()), form)
+
+
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("half"),
+            st.integers(0, 2),
+            st.sampled_from(
+                [
+                    "",
+                    "TAGS\x01A\x02",
+                    "KEYS\x01k1 k2\x02",
+                    "DELAY\x012\x02",
+                    "REAL_TOPIC\x01x\x02",
+                    "PGROUP\x01q\x02",
+                    "ä\x01ü\x02",
+                ]
+            ),
+        ),
+        st.tuples(st.just("end"), st.integers(0, 3), st.sampled_from([8, 8, 12, 0, 7]), st.sampled_from([2, 2, 2, 0])),
+        st.tuples(st.just("plain"), st.integers(0, 2)),
+    ),
+    max_size=9,
+)
+
+
+@given(st.lists(steps, max_size=4), st.sampled_from([JSON, ROCKETMQ]))
+@settings(max_examples=examples(200))
+def test_transactions_are_the_same(reads: list[list[tuple[Any, ...]]], form: int) -> None:
+    """Also where one-way ends are overtaken by the half messages of their read."""
+    with pair() as both:
+        both.feed(half_send(0, "FIRST"))
+        for number, read in enumerate(reads):
+            open_halves = halves(both.plain)
+            frames = []
+            for step, (what, *told) in enumerate(read):
+                if what == "half":
+                    frames.append(half_send(told[0], f"{number}-{step}", told[1]))
+                elif what == "plain":
+                    frames.append(plain_send(told[0], f"{number}-{step}"))
+                elif open_halves:
+                    place, offset, *_ = open_halves[told[0] % len(open_halves)]
+                    assert isinstance(place, int)
+                    assert isinstance(offset, int)
+                    frames.append(end(place, offset, told[1], told[2], form))
+            both.feed(b"".join(frames))
+            for running in (both.plain, both.fast):
+                running.run_callbacks()
+            both.feed(b"")
+
+
+def test_half_messages_between_ends_are_stored_at_once() -> None:
+    with pair() as both:
+        both.feed(half_send(0, "A"))
+        both.feed(half_send(1, "B") + half_send(2, "C"))
+        before, singly = both.runs, [0]
+        store = both.fast.services.store
+        append = store._writer.append
+        store._writer.append = lambda record: (singly.append(1), append(record))[1]
+        places = [(place, offset) for place, offset, *_ in halves(both.fast)]
+        frames = [half_send(number, f"D{number}") + end(*place, 8, 2) for number, place in enumerate(places)]
+        both.feed(b"".join(frames))
+        assert (both.runs, singly) == (before + 1, [0]), "one run, and the ends wait for the next turn"
+        for running in (both.plain, both.fast):
+            running.run_callbacks()
+        both.feed(b"")
+        assert (len(singly), len(halves(both.fast))) == (4, 3)
+        [run, first, second] = RunDecoder(MAX_FRAME, accelerator(), (37,)).feed(
+            half_send(0, "E") + end(1, 1, 8, 2) + half_send(1, "F") + end(1, 1, 8, 2, ROCKETMQ)
+        )
+        assert not isinstance(run, Frame)
+        assert isinstance(first, Frame)
+        assert isinstance(second, Frame)
+        assert (len(run), first.serialize_type, second.serialize_type) == (2, JSON, ROCKETMQ)
+        for flag, codes in ((0, (37,)), (1, (37,)), (3, (37,)), (2, (36,)), (2, ())):
+            for kind in (JSON, ROCKETMQ):
+                items = RunDecoder(MAX_FRAME, accelerator(), codes).feed(
+                    half_send(0, "E") + end(1, 1, 8, flag, kind) + half_send(1, "F")
+                )
+                assert [isinstance(item, Frame) for item in items] == [False, True, False]
+        items = RunDecoder(MAX_FRAME, accelerator(), (37,)).feed(end(1, 1, 8, 2) + half_send(0, "E"))
+        assert [isinstance(item, Frame) for item in items] == [True, False], "nothing overtakes what is first"

@@ -18,14 +18,14 @@ class Sends:
     def append(
         self,
         begin: int,
-        targets: Sequence[tuple[int, int, int] | None],
+        targets: Sequence[tuple[int, int, int, int, tuple[bytes, bytes, bytes] | None] | None],
         queues: Sequence[tuple[int, int, bytes, int, int]],
         hosts: tuple[bytes, bytes],
         suffix: bytes,
         place: tuple[int, int, int],
         limits: tuple[int, int],
         /,
-    ) -> tuple[int, bytes, list[list[int]], list[Any], Answers] | None: ...
+    ) -> tuple[int, bytes, list[list[int]], list[Any], Answers, list[Any]] | None: ...
 
 @final
 class SigningKey:
@@ -59,6 +59,6 @@ def index_entries(
 ) -> bytes: ...
 def key_hashes(topics: list[int], keys: list[bytes], /) -> list[int]: ...
 def cut_read(
-    data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], /
+    data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], overtaken: Sequence[int], /
 ) -> tuple[list[Any], int, int, tuple[int, int] | None]: ...
 def write_parts(parts: Sequence[tuple[str, int, int, bytes]], /) -> tuple[int, OSError | None]: ...

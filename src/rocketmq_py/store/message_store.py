@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import partial
 from pathlib import Path
 
-from rocketmq_py.accelerator import Accelerator, RunAnswers, SendRun
+from rocketmq_py.accelerator import Accelerator, SendRun
 from rocketmq_py.errors import ClosedError, StoreCorrupt, StoreLocked, StoreNotWritable
 from rocketmq_py.store.cleaner import Cleaner
 from rocketmq_py.store.codec.dispatch_fields import tags_code
@@ -47,6 +47,7 @@ from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
+    AppendedRun,
     Arrival,
     Boundary,
     GetResult,
@@ -292,11 +293,10 @@ class MessageStore:
 
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
-    ) -> tuple[int, RunAnswers] | None:
+    ) -> AppendedRun | None:
         """Append sends of a run together, from index ``begin`` on; parameters and result of :meth:`Writer.append_run`.
 
-        The result is the index after the last appended send, and the answers; None if the first one must be appended by
-        itself.
+        The result is None if the first one must be appended by itself.
         """
         return self._writer.append_run(run, begin, kinds, born_host, suffix)
 

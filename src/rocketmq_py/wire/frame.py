@@ -7,6 +7,7 @@ bytes after the length field).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from struct import Struct
 from typing import Generic, TypeVar
 
@@ -124,16 +125,18 @@ class RunDecoder(StreamDecoder[Frame | SendRun]):
     """Splits a stream into frames and :class:`~rocketmq_py.accelerator.SendRun`\\ s, with the accelerator.
 
     :param max_frame: see :class:`StreamDecoder`.
+    :param overtaken: codes of one-way requests that come after the sends around them, so that these are one run.
     """
 
-    __slots__ = ("_cut_read",)
+    __slots__ = ("_cut_read", "_overtaken")
 
-    def __init__(self, max_frame: int, accelerator: Accelerator) -> None:
+    def __init__(self, max_frame: int, accelerator: Accelerator, overtaken: Sequence[int] = ()) -> None:
         super().__init__(max_frame)
         self._cut_read = accelerator.cut_read
+        self._overtaken = overtaken
 
     def _cut(self, data: bytes, items: list[Frame | SendRun]) -> int:
-        found, position, self._missing, fault = self._cut_read(bytes(data), self.max_frame, Frame)
+        found, position, self._missing, fault = self._cut_read(bytes(data), self.max_frame, Frame, self._overtaken)
         if fault is not None:
             raise self._corrupt(*fault)
         items += found

@@ -113,8 +113,9 @@ class Accelerator:
         self.cuts = list(cuts)
         self.asked: list[tuple[bytes, int]] = []
 
-    def cut_read(self, data: bytes, max_frame: int, make: object):  # type: ignore[no-untyped-def]
+    def cut_read(self, data: bytes, max_frame: int, make: object, overtaken: object):  # type: ignore[no-untyped-def]
         assert make is Frame
+        assert overtaken == (37,)
         self.asked.append((data, max_frame))
         return self.cuts.pop(0)
 
@@ -122,7 +123,7 @@ class Accelerator:
 def test_an_accelerator_cuts_runs_and_frames() -> None:
     run = object()
     accelerator = Accelerator(([run], 4, 6, None), ([run, run], 6, 8, None))
-    decoder = RunDecoder(1000, accelerator)  # type: ignore[arg-type]
+    decoder = RunDecoder(1000, accelerator, (37,))  # type: ignore[arg-type]
     assert decoder.feed(b"abcdef") == [run]
     assert decoder.buffered == 2
     assert decoder.feed(b"gh") == [], "six bytes are needed"
@@ -136,6 +137,6 @@ def test_an_accelerator_cuts_runs_and_frames() -> None:
     ((1000, 999), "header length 999 does not fit into a frame of 1000 bytes"),
 ])  # fmt: skip
 def test_a_fault_that_an_accelerator_finds_is_named(fault: tuple[int, int], words: str) -> None:
-    decoder = RunDecoder(1000, Accelerator(([], 0, 8, fault)))  # type: ignore[arg-type]
+    decoder = RunDecoder(1000, Accelerator(([], 0, 8, fault)), (37,))  # type: ignore[arg-type]
     with pytest.raises(CorruptFrame, match=words):
         decoder.feed(b"data")

@@ -103,6 +103,14 @@ class PropertyWriter:
         seen = self._seen.get(others) or self._analyse_cached(others)
         return seen.tags_code if seen.are_common else None
 
+    def half_fields(self, others: str) -> tuple[int, str] | None:
+        """Return tags code and producer group of a half message; None unless its properties are common otherwise.
+
+        :param others: the properties except unique key and keys.
+        """
+        seen = self._seen.get(others) or self._analyse_cached(others)
+        return (seen.tags_code, seen.group) if seen.group is not None else None
+
     def _analyse_cached(self, others: str) -> _Others:
         if _BORN in others:
             others = _without_birth(others)

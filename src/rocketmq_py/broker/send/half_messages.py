@@ -6,16 +6,18 @@ Transactions that are not in the cache are looked up in the store.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from rocketmq_py.accelerator import StoredHalf
 from rocketmq_py.broker.records.message_properties import WrittenProperties, encode
 from rocketmq_py.broker.send.send_validation import SendHeader, SendTarget
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.sys_flag import HOSTS_V6, TRANSACTION_COMMIT, TRANSACTION_MASK
-from rocketmq_py.store import Appended, NewRecord
+from rocketmq_py.store import Appended, HalfPlace, KindTarget, NewRecord
 
 QUEUE = 0
 """The only queue of the half topic and of the op topic that is written."""
@@ -49,6 +51,17 @@ def real_place(topic: str, queue_id: str) -> bytes:
     :param topic: the topic in which the message is stored when its transaction is committed; ``queue_id`` likewise.
     """
     return f"{Property.REAL_TOPIC}\x01{topic}\x02{Property.REAL_QUEUE_ID}\x01{queue_id}\x02".encode()
+
+
+def half_place(target: SendTarget, group: str) -> HalfPlace:
+    """Return where half messages of a run go later.
+
+    :param target: the topic and queue in which they are stored when their transactions are committed.
+    :param group: the producer group that may commit them.
+    """
+    before, after = f"{Property.TRANSACTION_ID}\x01".encode(), b"\x02"
+    properties = before, after, real_place(target.topic, target.queue_text)
+    return HalfPlace(target.topic, target.queue_id, group, properties)
 
 
 class CachedHalfMessage(msgspec.Struct, gc=False):
@@ -114,7 +127,27 @@ class HalfMessageCache:
         half.real.prepared_transaction_offset = stored.physical_offset
         half.queue_offset = stored.queue_offset
         half.record = half.real  # frees the stored record
-        self._kept[stored.physical_offset] = half
+        self._keep(half)
+
+    def add_run(self, stored: Iterable[StoredHalf], targets: Sequence[KindTarget | None], born_host: bytes) -> None:
+        """Add half messages that have been stored together.
+
+        :param targets: those of the kinds to which ``stored`` refers.
+        :param born_host: the producer's packed address.
+        """
+        for (kind, place, offset), (body, own, uniq_key, keys), (flag, born, times) in stored:
+            target = targets[kind]
+            assert target is not None
+            assert target.half is not None
+            topic, queue_id, group, _ = target.half
+            real = NewRecord(
+                topic, queue_id, body, own, target.tags_code, target.sys_flag | TRANSACTION_COMMIT, flag, born,
+                born_host, times, place, uniq_key, keys,
+            )  # fmt: skip
+            self._keep(CachedHalfMessage(real, real, group, offset))
+
+    def _keep(self, half: CachedHalfMessage) -> None:
+        self._kept[half.real.prepared_transaction_offset] = half
         self._bytes += half.size
         while self._bytes > self._most_bytes:
             self._bytes -= self._kept.popitem(last=False)[1].size

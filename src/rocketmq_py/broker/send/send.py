@@ -82,7 +82,7 @@ class SendService:
         self.extra = {"MSG_REGION": config.region_id, "TRACE_ON": "true" if config.trace_on else "false"}
         """Header fields that every answer to a send has: region and trace switch."""
         self._ack_waiter = ack_waiter
-        self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra, ack_waiter)
+        self._runs = SendRuns(store, targets, property_writer, self._host_hex, self.extra, halves, ack_waiter)
         self.targets = targets
         self.counts: MessageCounts | None = None
         """Counts stored messages for the metrics; None: nobody wants to know."""

@@ -13,11 +13,13 @@ from typing import NamedTuple
 from rocketmq_py.accelerator import RunAnswers, SendKind, SendRun
 from rocketmq_py.broker.records.message_properties import PropertyWriter
 from rocketmq_py.broker.send.ack_waiter import AckWaiter, skips_wait
-from rocketmq_py.broker.send.send_validation import SendTargets
-from rocketmq_py.core.metrics.counters import FIFO, NORMAL, MessageCounts
-from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK
+from rocketmq_py.broker.send.half_messages import QUEUE, HalfMessageCache, half_place
+from rocketmq_py.broker.send.send_validation import SendTarget, SendTargets
+from rocketmq_py.core.metrics.counters import FIFO, NORMAL, TRANSACTION, MessageCounts
+from rocketmq_py.protocol.names import HALF_TOPIC
+from rocketmq_py.protocol.sys_flag import HOSTS_V6, INNER_BATCH, TRANSACTION_MASK, TRANSACTION_PREPARED
 from rocketmq_py.server import Peer, Reply, RunHold, RunReply, encode_reply
-from rocketmq_py.store import KindTarget, MessageStore
+from rocketmq_py.store import AppendedRun, KindTarget, MessageStore
 from rocketmq_py.wire.frame import HEAD_SIZE
 
 _SHARDED = "__SHARDINGKEY\x01"
@@ -41,22 +43,27 @@ class _Sort(NamedTuple):
 class SendRuns:
     """Stores the plain sends of runs.
 
-    A send is plain if its topic and queue have been checked by an earlier send, and it is neither transactional nor a
-    batch, goes to no retry topic and has common properties (see :class:`~.PropertyWriter`).
+    A send is plain if its topic and queue have been checked by an earlier send, and it is no batch, goes to no retry
+    topic and has common properties (see :class:`~.PropertyWriter`), or those of a half message that are common
+    otherwise.
 
     :param host_hex: this broker's address in hexadecimal digits, the beginning of every message id.
     :param extra: fields of every answer to a send.
+    :param halves: caches half messages, unless their answers wait: their transactions must not end before.
     :param ack_waiter: decides which answers wait until the messages are safe; None: they never wait.
     """
 
     def __init__(
         self, store: MessageStore, targets: SendTargets, property_writer: PropertyWriter, host_hex: str,
-        extra: dict[str, str], ack_waiter: AckWaiter | None = None,
+        extra: dict[str, str], halves: HalfMessageCache, ack_waiter: AckWaiter | None = None,
     ) -> None:  # fmt: skip
         self._append = store.append_run
         self._log_end = store.appended_end
+        self._targets = targets
         self._known, self._plain = targets.known, targets.plain
         self._common_tags_code = property_writer.common_tags_code
+        self._half_fields = property_writer.half_fields
+        self._halves = halves
         self._suffix = property_writer.suffix.encode()
         self._host = host_hex.encode()
         self._extra = extra
@@ -75,7 +82,11 @@ class SendRuns:
         targets = [plain(kind) or self._target(kind) for kind in kinds]
         if counts is None and self._ack_waiter is None:
             found = self._append(run, begin, targets, peer.host, self._suffix)
-            return self._reply(*found, None) if found is not None else None
+            if found is None:
+                return None
+            if found.halves:
+                self._halves.add_run(found.halves, targets, peer.host)
+            return self._reply(found, None)
         return self._send_sorted(peer, run, begin, kinds, targets, counts)
 
     def _send_sorted(
@@ -96,14 +107,16 @@ class SendRuns:
             before = self._log_end()
             found = self._append(run, begin, same, peer.host, self._suffix)
             if found is not None:
-                count = found[0] - begin
-                if counts is not None and sort.topic is not None and sort.message_type is not None:
-                    counts.sent_many(sort.topic, sort.message_type, count, self._log_end() - before, count)
-                return self._reply(*found, waiter if sort.waits else None)
+                if counts is not None:
+                    _count(counts, sort, found.stop - begin, self._log_end() - before)
+                if found.halves and waiter is None:
+                    self._halves.add_run(found.halves, targets, peer.host)
+                return self._reply(found, waiter if sort.waits else None)
         return None
 
-    def _reply(self, stop: int, answers: RunAnswers, waiter: AckWaiter | None) -> RunReply:
+    def _reply(self, found: AppendedRun, waiter: AckWaiter | None) -> RunReply:
         """Return the answers to what was stored; they wait as long as ``waiter`` says."""
+        stop, answers, _ = found
         held = None
         answered = len(answers.opaques()) if waiter is not None else 0
         hold = waiter.hold_run(self._log_end(), answered) if waiter is not None and answered else None
@@ -118,17 +131,44 @@ class SendRuns:
     def _target(self, kind: SendKind) -> KindTarget | None:
         topic, queue_id, sys_flag, others, _ = kind
         target = self._known.get((topic, queue_id))
-        if target is None or target.is_retry or sys_flag & UNCOMMON_FLAGS:
+        if target is None or target.is_retry:
             return None
-        tags_code = self._common_tags_code(others)
-        if tags_code is None:
+        if sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED:
+            found = self._half_target(target, sys_flag, others)
+        else:
+            found = self._plain_target(target, sys_flag, others)
+        if found is None:
             return None
-        found = KindTarget(target.topic, target.queue_id, sys_flag | target.sys_flag, tags_code)
         if len(others) <= _SHORT:
             if len(self._plain) >= _CACHED:
                 self._plain.clear()
             self._plain[kind] = found
         return found
+
+    def _plain_target(self, target: SendTarget, sys_flag: int, others: str) -> KindTarget | None:
+        if sys_flag & UNCOMMON_FLAGS:
+            return None
+        tags_code = self._common_tags_code(others)
+        if tags_code is None:
+            return None
+        return KindTarget(target.topic, target.queue_id, sys_flag | target.sys_flag, tags_code)
+
+    def _half_target(self, target: SendTarget, sys_flag: int, others: str) -> KindTarget | None:
+        fields = self._half_fields(others)
+        if fields is None or self._targets.refuses_halves:
+            return None
+        tags_code, group = fields
+        flags = sys_flag & ~TRANSACTION_MASK | target.sys_flag
+        return KindTarget(HALF_TOPIC, QUEUE, flags, tags_code, half_place(target, group))
+
+
+def _count(counts: MessageCounts, sort: _Sort, count: int, size: int) -> None:
+    assert sort.topic is not None
+    assert sort.message_type is not None
+    if sort.message_type == TRANSACTION:
+        counts.sent_halves(sort.topic, count, size, count)
+    else:
+        counts.sent_many(sort.topic, sort.message_type, count, size, count)
 
 
 def _sort(kind: SendKind, *, waits: bool, counted: bool) -> _Sort:
@@ -137,9 +177,13 @@ def _sort(kind: SendKind, *, waits: bool, counted: bool) -> _Sort:
     :param waits: whether answers wait, unless a message says otherwise.
     :param counted: whether messages are counted by topic and type.
     """
-    topic, _, _, others, _ = kind
+    topic, _, sys_flag, others, _ = kind
     waits = waits and not skips_wait(others)
-    return _Sort(topic, FIFO if _SHARDED in others else NORMAL, waits) if counted else _Sort(None, None, waits)
+    if not counted:
+        return _Sort(None, None, waits)
+    if sys_flag & TRANSACTION_MASK:
+        return _Sort(topic, TRANSACTION, waits)
+    return _Sort(topic, FIFO if _SHARDED in others else NORMAL, waits)
 
 
 def send_fields(msg_id: str, queue: str, offset: str, uniq_key: str, extra: dict[str, str]) -> dict[str, str]:

@@ -69,6 +69,11 @@ class SendTargets:
         self.plain: dict[SendKind, KindTarget] = {}
         """What :class:`~rocketmq_py.broker.send.send_runs.SendRuns` has made of them."""
 
+    @property
+    def refuses_halves(self) -> bool:
+        """True if half messages are not accepted."""
+        return self._config.reject_transaction_message
+
     def forget(self) -> None:
         """Clear the cache, because topics or settings have changed."""
         self.known.clear()

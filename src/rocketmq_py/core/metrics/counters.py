@@ -102,12 +102,13 @@ class MessageCounts:
         flow.size += size
         flow.sizes.observe(size / count, observations)
 
-    def sent_halves(self, topic: str, count: int, size: int) -> None:
+    def sent_halves(self, topic: str, count: int, size: int, observations: int = 1) -> None:
         """Count half messages that were stored together.
 
         :param topic: the topic the producer named.
+        :param observations: as for :meth:`sent_many`.
         """
-        self.sent_many(names.HALF_TOPIC, TRANSACTION, count, size, 1)
+        self.sent_many(names.HALF_TOPIC, TRANSACTION, count, size, observations)
         self.open_halves[topic] = self.open_halves.get(topic, 0) + count
 
     def _flow(self, topic: str, kind: str) -> Traffic:

@@ -87,6 +87,9 @@ _POLLS = (
     RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION,
 )  # fmt: skip
 """Requests that may wait for messages."""
+_OVERTAKEN = (int(RequestCode.END_TRANSACTION),)
+"""One-way requests that are handled after the sends of their read: they end transactions a turn later anyway, and a
+producer with many transactions sends each of them between two half messages."""
 _PLAIN_SEND = (int(RequestCode.SEND_MESSAGE_V2), 0, False)
 
 
@@ -194,7 +197,7 @@ class Dispatcher:
         It collects consecutive sends into runs if the accelerator is installed and a handler takes runs.
         """
         accelerator = installed() if self._takes_runs else None
-        return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator)
+        return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator, _OVERTAKEN)
 
     def serve(self, peer: Peer, frames: Sequence[Item]) -> Served:
         """Handle the frames and runs of one read, in order; stop after :data:`SLICE_SECONDS`."""

@@ -11,7 +11,7 @@ from zlib import crc32
 
 import msgspec
 
-from rocketmq_py.accelerator import Accelerator, RunAnswers, RunQueue, RunTarget, SendRun
+from rocketmq_py.accelerator import Accelerator, RunQueue, RunTarget, SendRun
 from rocketmq_py.errors import MessageIllegal, StoreNotWritable
 from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.index.index import MessageIndex
@@ -24,6 +24,7 @@ from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messa
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
+    AppendedRun,
     KindTarget,
     NewBatch,
     NewRecord,
@@ -187,12 +188,12 @@ class Writer:
 
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
-    ) -> tuple[int, RunAnswers] | None:
+    ) -> AppendedRun | None:
         """Append sends of a run together, from index ``begin`` on; the records are those of :meth:`append`.
 
         :param kinds: topic and queue of each kind of sends in the run; None for kinds that must be appended singly.
         :param suffix: encoded properties that are appended to those of each message.
-        :returns: the index after the last appended send, and the answers; None if the first must be appended singly.
+        :returns: what was appended; None if the first must be appended singly.
         """
         room = self._limit - self._position
         if room <= 0 or len(born_host) != 8:
@@ -205,7 +206,7 @@ class Writer:
         )  # fmt: skip
         if appended is None:
             return None
-        stop, records, entries, keys, answers = appended
+        stop, records, entries, keys, answers, halves = appended
         self._take_encoded(records, keys)
         touched = self.touched.append
         for queue, flat in zip(queues, entries, strict=True):
@@ -217,10 +218,10 @@ class Writer:
                 touched(queue)
                 queue.pending = flat
             queue.next_offset += len(flat) // 3
-        return stop, answers
+        return AppendedRun(stop, answers, halves)
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
-        """Return the queues of the kinds, and for each kind the position of its queue, system flags and tags code.
+        """Return the queues of the kinds, and how to store the sends of each kind.
 
         A kind that is None, or whose queue does not exist or is a batch consume queue, has None.
         """
@@ -231,12 +232,16 @@ class Writer:
             if kind is None:
                 targets.append(None)
                 continue
-            topic, queue_id, sys_flag, tags_code = kind
+            topic, queue_id, sys_flag, tags_code, half = kind
             queue = find((topic, queue_id))
             if queue is None or queue.is_batched:
                 targets.append(None)
+                continue
+            place = places.setdefault(queue, len(places))
+            if half is None:
+                targets.append((place, sys_flag, tags_code, queue_id, None))
             else:
-                targets.append((places.setdefault(queue, len(places)), sys_flag, tags_code))
+                targets.append((place, sys_flag, tags_code, half.queue_id, half.properties))
         return list(places), targets
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.send import send_runs
+from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.send_runs import SendRuns
 from rocketmq_py.broker.send.send_validation import SendTargets
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from rocketmq_py.store import KindTarget
+from rocketmq_py.store import HalfPlace, KindTarget
 from tests.unit.broker.harness import InProcess
 from tests.unit.broker.requests import send
 
@@ -25,8 +26,8 @@ class Runs:
         self.asked: list[str] = []
         self.stored: list[KindTarget | None] = []
         store: Any = SimpleNamespace(append_run=self._append, appended_end=lambda: 0)
-        writer: Any = SimpleNamespace(common_tags_code=self._tags_code, suffix="")
-        self._runs = SendRuns(store, targets, writer, "00", {})
+        writer: Any = SimpleNamespace(common_tags_code=self._tags_code, half_fields=self._half_fields, suffix="")
+        self._runs = SendRuns(store, targets, writer, "00", {}, HalfMessageCache())
 
     def _append(self, run: Any, begin: int, targets: list[KindTarget | None], host: bytes, suffix: bytes) -> None:
         self.stored = list(targets)
@@ -34,6 +35,9 @@ class Runs:
     def _tags_code(self, others: str) -> int | None:
         self.asked.append(others)
         return 65 if others.startswith("TAGS") else None
+
+    def _half_fields(self, others: str) -> tuple[int, str] | None:
+        return (66, "p") if "PGROUP" in others else None
 
     def send(self, *kinds: tuple[str, int, int, str, str]) -> list[KindTarget | None]:
         run: Any = SimpleNamespace(kinds=lambda: list(kinds))
@@ -90,3 +94,29 @@ def test_only_some_short_kinds_are_remembered(targets: SendTargets, monkeypatch:
     for number in range(3):
         runs.send(("t", 1, number, longest, ""))
     assert [kind[2] for kind in targets.plain] == [2]
+
+
+HALF, OTHER = "PGROUP\x01p\x02", "TAGS\x01A\x02"
+
+
+def test_kinds_of_half_messages_go_to_the_half_topic(running: InProcess, targets: SendTargets) -> None:
+    make(running, topic_filter_type="MULTI_TAG")
+    targets.find(send("t", 1), "x")
+    properties = (b"__transactionId__\x01", b"\x02", b"REAL_TOPIC\x01t\x02REAL_QID\x011\x02")
+    wanted = KindTarget("RMQ_SYS_TRANS_HALF_TOPIC", 0, 3, 66, HalfPlace("t", 1, "p", properties))
+    runs = Runs(targets)
+    assert runs.send(("t", 1, 5, HALF, ""), ("t", 1, 5, OTHER, ""), ("t", 1, 12, HALF, "")) == [wanted, None, None]
+    assert runs.asked == [], "whether they are plain is not asked"
+    assert runs.send(("t", 1, 5, HALF, "")) == [wanted]
+    assert runs.send(("t", 1, 1, OTHER, "")) == [KindTarget("t", 1, 3, 65)]
+
+
+def test_half_messages_that_are_refused_are_no_kind(running: InProcess, targets: SendTargets) -> None:
+    running.config.reject_transaction_message = True
+    running.services.sender.apply_settings()
+    targets.find(send("t", 1), "x")
+    assert targets.refuses_halves
+    assert Runs(targets).send(("t", 1, 4, HALF, "")) == [None]
+    running.config.reject_transaction_message = False
+    assert not targets.refuses_halves
+    assert Runs(targets).send(("t", 1, 4, HALF, "")) != [None]

@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.send.ack_waiter import AckWaiter
+from rocketmq_py.broker.send.half_messages import HalfMessageCache
 from rocketmq_py.broker.send.send_runs import SendRuns, answer_pieces
 from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.server import Hold, Reply, RunReply
-from rocketmq_py.store import KindTarget
+from rocketmq_py.store import AppendedRun, KindTarget, NewRecord
 from rocketmq_py.wire.command import decode_command
 from rocketmq_py.wire.frame import FrameDecoder, encode_frame
 
 PEER: Any = SimpleNamespace(host=b"\x7f\0\0\x01\0\0\0\x05")
 EXTRA = {"MSG_REGION": "DefaultRegion"}
 WAITS, HASTY, SHARDED = "A\x011\x02", "WAIT\x01false\x02", "__SHARDINGKEY\x011\x02"
+HALF = "TRAN_MSG\x01true\x02"
+HASTY_HALF = HALF + HASTY
 RECORD = 100
 
 
@@ -42,36 +45,49 @@ class Answers:
         return b"".join(frames)
 
 
+def kind(sent: tuple[int, str, str]) -> tuple[str, int, int, str, str]:
+    _, topic, others = sent
+    return topic, 1, 4 if others in (HALF, HASTY_HALF) else 0, others, ""
+
+
 class Site:
     """A broker's runs: ``sends`` is a list of opaque, topic and properties; ``stored`` are the numbers of each call."""
 
-    def __init__(self, sends: list[tuple[int, str, str]], *, wanted: int | None = 0, flush: str = "SYNC_FLUSH") -> None:
+    def __init__(
+        self, sends: list[tuple[int, str, str]], *, wanted: int | None = 0, flush: str | None = "SYNC_FLUSH"
+    ) -> None:
         self.sends, self.stored, self.end = sends, list[list[int]](), 1_000
         store: Any = SimpleNamespace(
             append_run=self._append, appended_end=lambda: self.end, config=SimpleNamespace(flush_disk_type=flush)
         )
         config: Any = SimpleNamespace(sync_flush_timeout=5_000, slave_timeout=3_000, in_sync_replicas=1)
-        waiter = AckWaiter(store, config, lambda: wanted, lambda: 50)
-        writer: Any = SimpleNamespace(common_tags_code=lambda _: 0, suffix="")
+        waiter = AckWaiter(store, config, lambda: wanted, lambda: 50) if flush is not None else None
+        writer: Any = SimpleNamespace(common_tags_code=lambda _: 0, half_fields=lambda _: (65, "p"), suffix="")
         target = SimpleNamespace(topic="t", queue_id=1, queue_text="1", is_retry=False, sys_flag=0)
         targets: Any = SimpleNamespace(known={("t", 1): target, ("u", 1): target}, plain={})
-        self.runs = SendRuns(store, targets, writer, "AB", EXTRA, waiter)
-        self.kinds = list(dict.fromkeys((topic, 1, 0, others, "") for _, topic, others in sends))
+        targets.refuses_halves = False
+        self.halves = HalfMessageCache()
+        self.runs = SendRuns(store, targets, writer, "AB", EXTRA, self.halves, waiter)
+        self.kinds = list(dict.fromkeys(map(kind, sends)))
 
     def _append(
         self, run: Any, begin: int, targets: list[KindTarget | None], host: bytes, suffix: bytes
-    ) -> tuple[int, Answers] | None:
-        stop = begin
+    ) -> AppendedRun | None:
+        stop, halves = begin, []
         while stop < len(self.sends):
-            _, topic, others = self.sends[stop]
-            if targets[self.kinds.index((topic, 1, 0, others, ""))] is None:
+            number = self.kinds.index(kind(self.sends[stop]))
+            target = targets[number]
+            if target is None:
                 break
+            if target.half is not None:
+                own = b"own %d" % stop
+                halves.append(((number, 50 + stop, 7 + stop), (b"body", own, f"U{stop}", "k1 k2"), (1, 2, 3)))
             stop += 1
         if stop == begin:
             return None
         self.stored.append([opaque for opaque, _, _ in self.sends[begin:stop]])
         self.end += RECORD * (stop - begin)
-        return stop, Answers(self.stored[-1])
+        return AppendedRun(stop, Answers(self.stored[-1]), halves)
 
     def send(self, begin: int = 0, counts: MessageCounts | None = None) -> RunReply | None:
         run: Any = SimpleNamespace(kinds=lambda: self.kinds)
@@ -150,3 +166,47 @@ def test_messages_that_wait_are_counted() -> None:
     assert (site.stored, held) == ([[1], [2], [3, 4], [5]], [True, False, True, True])
     seen = {key: (flow.messages, flow.size) for key, flow in counts.received.items()}
     assert seen == {("t", "normal"): (2, 200), ("u", "normal"): (2, 200), ("u", "fifo"): (1, 100)}
+
+
+# -- half messages
+
+
+def test_half_messages_are_cached_with_what_is_delivered_later() -> None:
+    site = Site([(1, "t", WAITS), (2, "t", HALF), (3, "t", HALF)], flush=None)
+    found = site.send()
+    assert found is not None
+    assert (found.stop, found.held, len(site.halves)) == (3, None, 2)
+    header: Any = SimpleNamespace(
+        commit_log_offset=52, tran_state_table_offset=9, producer_group="p", transaction_id="U2"
+    )
+    half = site.halves.find(header)
+    assert half is not None
+    assert half.real == NewRecord(
+        "t", 1, b"body", b"own 2", 65, 8, 1, 2, PEER.host, 3, 52, "U2", "k1 k2",
+    )  # fmt: skip
+    assert (half.group, half.queue_offset, half.size) == ("p", 9, 4 + 5 + 1024)
+    header.tran_state_table_offset = 8
+    assert site.halves.find(header) is None
+    site.halves.remove(51)
+    site.halves.remove(52)
+    assert site.halves._bytes == 0
+
+
+@pytest.mark.parametrize("others", [HALF, HASTY_HALF])
+def test_half_messages_that_may_not_be_safe_are_not_cached(others: str) -> None:
+    """Their transactions must not end before; whoever does not wait may not end them from the cache either."""
+    site = Site([(1, "t", others)])
+    found = site.send()
+    assert found is not None
+    assert (found.held is None, len(site.halves)) == (others == HASTY_HALF, 0)
+
+
+def test_half_messages_are_counted_by_the_topic_that_is_named() -> None:
+    site, counts = Site([(1, "t", HALF), (2, "t", HALF), (3, "t", WAITS)], flush=None), MessageCounts()
+    first = site.send(0, counts)
+    assert first is not None
+    assert (first.stop, len(site.halves)) == (2, 2)
+    assert site.send(2, counts) is not None
+    assert counts.open_halves == {"t": 2}
+    seen = {key: (flow.messages, flow.size, flow.sizes.count) for key, flow in counts.received.items()}
+    assert seen == {("RMQ_SYS_TRANS_HALF_TOPIC", "transaction"): (2, 200, 2), ("t", "normal"): (1, 100, 1)}

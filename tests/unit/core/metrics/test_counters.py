@@ -50,6 +50,8 @@ def test_half_messages_that_are_stored_together_count_once_in_the_histogram():
     assert counts.open_halves == {"t": 4}
     [flow] = counts.received.values()
     assert (flow.messages, flow.size, flow.sizes.count, flow.sizes.total) == (4, 350, 2, 150)
+    counts.sent_halves("t", 2, 20, 2)
+    assert (flow.messages, flow.size, flow.sizes.count, flow.sizes.total) == (6, 370, 4, 170)
 
 
 def test_the_bounds_of_histograms_are_those_of_java():

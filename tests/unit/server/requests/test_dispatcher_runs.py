@@ -161,8 +161,8 @@ def test_sends_that_are_not_verified_are_authorized_one_by_one():
 
 def test_sends_are_combined_where_the_accelerator_is_and_runs_are_taken_and_authorized(monkeypatch):
     class Accelerator:
-        def cut_read(self, data, max_frame, make):
-            return [max_frame, make], len(data), 8, None
+        def cut_read(self, data, max_frame, make, overtaken):
+            return [max_frame, make, overtaken], len(data), 8, None
 
     def admit(*_):
         return None
@@ -180,7 +180,7 @@ def test_sends_are_combined_where_the_accelerator_is_and_runs_are_taken_and_auth
         decoder = Dispatcher(Router(handlers), **options).frame_decoder(1_234)
         assert (type(decoder), decoder.max_frame) == (kind, 1_234)
         if kind is RunDecoder:
-            assert decoder.feed(b"data") == [1_234, Frame]
+            assert decoder.feed(b"data") == [1_234, Frame, (Code.END_TRANSACTION,)]
 
 
 def test_sends_are_not_combined_once_they_are_answered_with_go_away(monkeypatch):

@@ -12,7 +12,7 @@ from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import NewBatch, StoreConfig
 from rocketmq_py.store.write.batches import uniform_messages
-from rocketmq_py.store.write.records import KindTarget
+from rocketmq_py.store.write.records import AppendedRun, HalfPlace, KindTarget
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.java_hash import string_hash, tags_code
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
@@ -415,15 +415,18 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
     queues = [store._queues.by_key["T", queue_id] for queue_id in (1, 0)]
     kinds = [
         KindTarget("T", 1, 0, 97), None, KindTarget("T", 0, 1, 98), KindTarget("T", 1, 2, 99), KindTarget("B", 0, 0, 1),
-        KindTarget("U", 0, 0, 1),
+        KindTarget("U", 0, 0, 1), KindTarget("T", 0, 4, 96, HalfPlace("later", 7, "p", (b"1", b"2", b"3"))),
     ]  # fmt: skip
     entries = [[end, 10, 97, end + 10, 10, 99], [end + 20, 5, 98]]
     prefix = string_hash("T#")
-    run = Run((5, b"r" * 25, entries, [prefix, b"key", end, NOW], "answers"))
-    assert store.append_run(run, 2, kinds, CLIENT, b"suffix") == (5, "answers")
+    run = Run((5, b"r" * 25, entries, [prefix, b"key", end, NOW], "answers", ["half"]))
+    assert store.append_run(run, 2, kinds, CLIENT, b"suffix") == AppendedRun(5, "answers", ["half"])
     begin, targets, given, hosts, suffix, place, limits = run.given
     assert (begin, suffix, limits) == (2, b"suffix", (2000, 32767))
-    assert targets == [(0, 0, 97), None, (1, 1, 98), (0, 2, 99), None, None]
+    assert targets == [
+        (0, 0, 97, 1, None), None, (1, 1, 98, 0, None), (0, 2, 99, 1, None), None, None,
+        (1, 4, 96, 7, (b"1", b"2", b"3")),
+    ]  # fmt: skip
     assert given == [(queue.queue_id, -626843481, b"\x01T", 1, prefix) for queue in queues]
     assert hosts == (CLIENT, HOST)
     assert place == (NOW, end, 4096 - 8 - end)
@@ -435,8 +438,8 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
     assert store.message_at(end, 48) is not None
     assert stores.fs.read(store.layout.commit_log / f"{0:020d}")[end : end + 25] == b"r" * 25
     assert store._index.search("T", "key", 9, 0, NOW, None).run(None) == [end]
-    run = Run((1, b"r" * 5, [[end, 5, 1]], [], "more"))
-    assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more")
+    run = Run((1, b"r" * 5, [[end, 5, 1]], [], "more", []))
+    assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more", [])
     assert [queue.queue_id for queue in store._writer.touched] == [1], "once for each write"
     assert store.queue_range("T", 1) == (0, 4)
 
