@@ -86,6 +86,25 @@ def test_consumed_messages_move_the_offset(is_async):
         assert bench.stats.consumed.count == 40
 
 
+def test_messages_of_a_topic_without_a_listener_are_sent_back_and_those_behind_them_consumed(caplog):
+    """A queue of retries has messages of all topics that the group had, and some are no longer subscribed to."""
+    seen = []
+
+    async def listen(message):
+        seen.append(message.queue_offset)
+
+    @scenario(listen, topics=["T"])
+    async def _(bench):
+        pulled = [*messages(0, topic="T"), *messages(1, 2, topic="U"), *messages(3, topic="T")]
+        retries = ProcessQueue(MessageQueue("%RETRY%g", "broker-a", 0), 0.0)
+        retries.put(pulled)
+        bench.dispatcher.submit(retries, pulled)
+        await bench.until(lambda: retries.count == 0)
+        assert (sorted(seen), [offset for offset, _ in bench.sent_back]) == ([0, 3], [1, 2])
+
+    assert "no listener for topic U; 2 messages of %RETRY%g@broker-a:0 are sent back" in caplog.messages
+
+
 @pytest.mark.parametrize("is_async", [False, True])
 def test_messages_of_one_slice_spread_over_all_workers_when_listeners_are_slow(is_async):
     together = threading.Barrier(8)

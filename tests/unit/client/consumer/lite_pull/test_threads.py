@@ -73,6 +73,21 @@ def test_messages_that_polls_returned_are_not_committed_if_the_block_raises(benc
     assert bench.stored() == []
 
 
+@pytest.mark.parametrize("iterates", [False, True])
+def test_what_was_returned_is_committed_while_the_next_call_waits(bench, iterates):
+    member = bench.started([0, 1], auto_commit_interval=5.0)
+    received = iter(member) if iterates else (message for _ in range(2) for message in member.poll(None))
+    assert [next(received).queue_offset for _ in range(2)] == [0, 1]
+    bench.portal.wait(6)
+    held = bench.broker.asked(Code.LITE_PULL_MESSAGE)[-1]
+    bench.portal._runner.get_loop().call_later(1, bench.broker.answer_late, held, batch(2))
+    assert bench.stored() == []
+    assert next(received).queue_offset == 2
+    bench.portal.wait(6)
+    assert bench.stored()[0] == 2
+    member.close()
+
+
 def test_polls_take_prefetched_messages_without_a_call_into_the_event_loop(bench):
     member = bench.started([0], [1], [2])
     assert offsets(member.poll()) == [0]
