@@ -338,4 +338,11 @@ def test_a_message_shows_its_fields_body_groups_and_trace() -> None:
         data = await read(browser, f"{url}/1/1")
         assert (data["trace"], data["traceDamaged"], data["groups"], data["groupsLeftOut"]) == (None, 0, [], 23)
 
+        async def refused(_: str) -> list[str]:
+            raise BrokerError(1, "no")
+
+        admin.topic_groups = refused  # type: ignore[method-assign]
+        data = await read(browser, f"{url}/1/1")
+        assert (data["groups"], data["groupsLeftOut"]) == (None, 0), "nobody knows: not that there is none"
+
     browse(admin, work)

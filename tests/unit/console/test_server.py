@@ -116,6 +116,8 @@ class Uvicorn:
 
     async def serve(self, sockets: list[Any]) -> None:
         self.sockets = sockets
+        if not self.config.loaded:  # as uvicorn does: it makes a context, or none, of the options for TLS
+            self.config.load()
         while not self.should_exit:  # noqa: ASYNC110 - as uvicorn does
             await asyncio.sleep(0)
 
