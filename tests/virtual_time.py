@@ -21,6 +21,8 @@ _LOOK = 1e-7
 _SPINNING, _SPIN = 20_000, 0.01
 """After so many turns without a wait each further one takes so many seconds: tests look in each turn whether something
 has happened, and would never give up on a clock that stands still."""
+_MOST_SKIPS = 100_000
+"""A test that skips more waits than this waits for what does not come, beside timers that come again and again."""
 _PATCHED = ("rocketmq_py", "tests")
 """Packages whose modules import ``monotonic`` by name."""
 
@@ -88,6 +90,7 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._clock = clock
         self._turns = 0
+        self._skips = 0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or not self.choose_clock():
@@ -100,10 +103,17 @@ class _Selector(selectors.DefaultSelector):
         if timeout > 0:
             self._turns = 0
             if not events:
+                self._count_skip()
                 self._clock.skip(timeout)
         elif self._turns > _SPINNING:
             self._clock.skip(_SPIN)
         return events
+
+    def _count_skip(self) -> None:
+        self._skips += 1
+        if self._skips > _MOST_SKIPS and threading.current_thread() is threading.main_thread():
+            self._skips = 0
+            raise Stuck(f"{_MOST_SKIPS} timers have come, and not what the test waits for")
 
     def _select_at_once(self) -> list[tuple[selectors.SelectorKey, int]]:
         """What is there already, such as a signal.

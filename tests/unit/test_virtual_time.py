@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import tests.virtual_time
 from tests.virtual_time import Clock, Stuck
 
 PATIENCE = 120.0
@@ -137,3 +138,25 @@ async def test_many_turns_take_no_time(virtual_clock: Clock) -> None:
             await asyncio.sleep(0)
         await asyncio.sleep(1)
     assert 3 <= time.monotonic() - begin < 3.1
+
+
+def test_timers_that_come_again_and_again_do_not_keep_a_stuck_test_waiting(
+    virtual_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tests.virtual_time, "_MOST_SKIPS", 1_000)
+    beats = 0
+
+    async def beat() -> None:
+        nonlocal beats
+        while True:
+            await asyncio.sleep(30)
+            beats += 1
+
+    async def forever() -> None:
+        beating = asyncio.create_task(beat())
+        await asyncio.Event().wait()
+        await beating
+
+    with pytest.raises(Stuck, match="1000 timers have come"):
+        asyncio.run(forever())
+    assert beats == 1_000
