@@ -118,3 +118,12 @@ def test_ranges_are_decoded_together_up_to_the_limit() -> None:
         assert rows(read(peer)) == ALL
     assert all(4 * size < one <= 5 * size + 100 for one in together[:-1])
     assert len(together) >= QUEUES // 5 - 1
+
+
+@pytest.mark.parametrize("count", [33, 64, 100])
+def test_a_range_of_several_parts_is_read_to_its_end(count: int) -> None:
+    size = len(record(0, 0))
+    with scripted(StoredMessages(count)) as peer, patch("rocketmq_py.arrow.source.reading._DECODE_BYTES", 32 * size):
+        long = LocatedRange(QueueRange(MessageQueue("t", "broker-a", 0), 0, count), Addresses(peer.address))
+        batches = list(read_ranges([long], options(peer), SCHEMA))
+    assert rows(batches) == [(0, offset) for offset in range(count)]
