@@ -64,6 +64,8 @@ def verdict(expression: str) -> bool | type[EvaluationError] | None:
     # precedence
     ("a = 9 AND a = 9 OR a = 10", True), ("a = 10 OR a = 9 AND a = 9", True), ("(a = 10 OR a = 9) AND a = 9", False),
     ("NOT a = 10 OR a = 10", True), ("NOT (a = 9)", True), ("a = 10 = TRUE", True), ("a IS NULL IS NULL", False),
+    # a whole number beside a broken one counts as a double, as in Java
+    ("a BETWEEN 9007199254740993 AND 9007199254740992.0", False),
     # words, blanks, comments
     ("a iS nOt NuLl", True), ("a\t=\n10\r\n\f", True), ("a /* b **/ = -- five\n 10", True), ("a=10and b='x'", True),
 ])  # fmt: skip
