@@ -52,7 +52,7 @@ def decode_indexes(value: bytes) -> tuple[list[int], bytes]:
 
 
 def _varint(number: int) -> bytes:
-    left, out = (number << 1) ^ (number >> 63), bytearray()
+    left, out = number << 1, bytearray()  # zigzag: the last bit is for negative numbers, and there are none
     while left > 0x7F:
         out.append(left & 0x7F | 0x80)
         left >>= 7

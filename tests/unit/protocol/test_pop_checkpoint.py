@@ -36,6 +36,7 @@ def test_checkpoint_bodies_equal_those_of_java() -> None:
     assert isinstance(batch, BatchAckRecord)
     assert (batch.key("other"), batch.offsets) == (KEY, [100, 103])
     assert batch.encode() == BATCH
+    assert BatchAckRecord.of(ack, [100, 103]).encode() == BATCH
 
 
 @pytest.mark.parametrize(
