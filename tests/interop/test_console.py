@@ -96,6 +96,7 @@ def pages(shop: Shop) -> dict[str, str]:
     return {
         "cluster": "/", "rates": "/rates", "doctor": f"/doctor?topic={shop.topic}&group={shop.group}",
         "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
+        "settings": "/settings", "access": "/access",
         "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "messages": f"{topic}/messages",
         "message": shop.offset_path, "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
         "history": f"{group}/history", "member": f"{group}/members/{quote(shop.client, safe='')}",

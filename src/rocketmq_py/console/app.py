@@ -24,7 +24,20 @@ from starlette.staticfiles import StaticFiles
 from rocketmq_py import __version__
 from rocketmq_py.console.login import Sessions
 from rocketmq_py.console.page import CSV, HTML, JSON, UNKNOWN, Page, as_csv, as_json, wanted_format
-from rocketmq_py.console.pages import cluster, dead, details, groups, history, login, messages, reset, topics, waiting
+from rocketmq_py.console.pages import (
+    cluster,
+    dead,
+    details,
+    groups,
+    history,
+    login,
+    messages,
+    reset,
+    send,
+    settings,
+    topics,
+    waiting,
+)
 from rocketmq_py.console.security import Guard, Refused, cookie_of, new_cookie, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import show_span, show_time
@@ -85,6 +98,8 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         Route("/timers", show(waiting.timers)),
         Route("/pops", show(waiting.pops)),
         Route("/producers", show(waiting.producers)),
+        Route("/settings", show(settings.settings)),
+        Route("/access", show(settings.access)),
         Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
     if sessions is not None:
@@ -96,6 +111,8 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
     if not console.read_only:
         routes += [
             Route("/transactions", show(waiting.resume), methods=["POST"]),
+            Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
+            Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
             Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
             Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
             Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),

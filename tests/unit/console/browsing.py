@@ -66,7 +66,7 @@ class MemoryConnection(Connection):
     async def producer(self) -> AsyncIterator[Any]:
         async def send(message: Message) -> Any:
             self.sent.append(message)
-            return SimpleNamespace(msg_id=f"sent{len(self.sent)}")
+            return SimpleNamespace(msg_id=f"sent{len(self.sent)}", queue=Q1, queue_offset=len(self.sent))
 
         yield SimpleNamespace(send=send, send_ordered=send)
 

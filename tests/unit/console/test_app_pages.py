@@ -26,6 +26,7 @@ PAGES = [
     "/groups/billing/reset?topic=orders&target=earliest", "/groups/billing/reset?topic=orders&target=shift&value=-1",
     "/groups/billing/reset?topic=orders&target=time&value=1h", "/search?q=o", "/audit", "/doctor?topic=orders",
     "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/producers",
+    "/settings", "/access", "/topics/orders/send?body=b&keys=k&tag=t",
 ]  # fmt: skip
 
 
@@ -133,7 +134,9 @@ def test_more_transactions_that_were_given_up_than_a_page_shows_are_not_read(mon
     browse(work)
 
 
-@pytest.mark.parametrize("path", ["/groups/billing/reset", "/groups/billing/dead/resend", "/transactions"])
+@pytest.mark.parametrize(
+    "path", ["/groups/billing/reset", "/groups/billing/dead/resend", "/transactions", "/topics/orders/send"]
+)
 def test_what_changes_is_not_there_read_only(path: str) -> None:
     async def work(browser: httpx.AsyncClient, _: Console) -> None:
         assert (await browser.post(path, data={})).status_code in (404, 405)
@@ -149,13 +152,15 @@ def test_no_method_changes_anything_read_only() -> None:
     may, may_not = routes(read_only=False), routes(read_only=True)
     assert {method for _, method in may_not} == {"GET", "HEAD"}
     changing = {path for path, method in may if method not in ("GET", "HEAD")}
-    assert changing == {"/transactions", "/groups/{group}/dead/resend", "/groups/{group}/reset"}
+    assert changing == {
+        "/transactions", "/topics/{topic}/send", "/groups/{group}/dead/resend", "/groups/{group}/reset",
+    }  # fmt: skip
 
     async def work(browser: httpx.AsyncClient, console: Console) -> None:
         await browser.get("/transactions")  # which gives the browser its cookie
         for path in sorted(changing):
             for method in ("POST", "PUT", "PATCH", "DELETE"):
-                url = path.replace("{group}", "billing")
+                url = path.replace("{group}", "billing").replace("{topic}", "orders")
                 for headers in ({}, {"X-HTTP-Method-Override": "POST"}):
                     answer = await browser.request(
                         method, f"{url}?_method=POST", data={"pick": "broker-a:0:0"}, headers=headers
