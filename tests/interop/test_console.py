@@ -97,8 +97,9 @@ def pages(shop: Shop) -> dict[str, str]:
         "cluster": "/", "rates": "/rates", "doctor": f"/doctor?topic={shop.topic}&group={shop.group}",
         "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
         "settings": "/settings", "access": "/access",
-        "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "messages": f"{topic}/messages",
-        "message": shop.offset_path, "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
+        "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "send": f"{topic}/send",
+        "messages": f"{topic}/messages", "message": shop.offset_path,
+        "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
         "history": f"{group}/history", "member": f"{group}/members/{quote(shop.client, safe='')}",
         "dead": f"{group}/dead", "resend": f"{group}/dead/resend?pick=broker-a:0:0",
         "reset": f"{group}/reset?topic={shop.topic}&target=earliest", "search": "/search?q=order", "audit": "/audit",
@@ -211,3 +212,16 @@ def test_the_language_is_chosen_and_kept(shop: Shop, browser: Any) -> None:
     assert browser.find_elements(By.LINK_TEXT, "主题")
     browser.find_element(By.LINK_TEXT, "English").click()
     until(browser, lambda seen: seen.find_elements(By.LINK_TEXT, "Topics"))
+
+
+def test_a_stranger_sends_a_message_and_reads_it(shop: Shop, browser: Any) -> None:
+    browser.get(f"{shop.address}/topics/{shop.topic}")
+    browser.find_element(By.LINK_TEXT, "Send a message").click()
+    until(browser, lambda seen: seen.find_elements(By.NAME, "body"))[0].send_keys("<i>by hand</i>")
+    browser.find_element(By.NAME, "keys").send_keys("by-hand")
+    browser.find_element(By.XPATH, "//main//button[.='Send a message']").click()
+    until(browser, lambda seen: seen.find_elements(By.ID, "sent"))[0].click()
+    until(browser, lambda seen: seen.find_elements(By.ID, "body"))
+    assert browser.find_element(By.ID, "body").text == "<i>by hand</i>"
+    browser.get(f"{shop.address}/topics/{shop.topic}/messages?key=by-hand")
+    assert browser.find_elements(By.LINK_TEXT, "by-hand")
