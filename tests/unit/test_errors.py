@@ -50,3 +50,9 @@ def test_an_error_of_our_own_says_what_may_help(
     error: type[errors.RocketMQError], retryable: bool, refresh_route: bool
 ) -> None:
     assert (error.retryable, error.refresh_route) == (retryable, refresh_route)
+
+
+def test_a_long_text_is_cut_to_a_hundred_characters() -> None:
+    assert errors.shortened("x" * 100) == "x" * 100
+    assert errors.shortened("x" * 101) == "x" * 100 + "..."
+    assert errors.shortened("abcd", 3) == "abc..."
