@@ -105,6 +105,13 @@ class Damages(NamedTuple):
         """True if a record at this offset of the commit log is damaged."""
         return any(one.hits(physical, size) for one in self.each)
 
+    def touches(self, physical: int, size: int) -> bool:
+        """True if bytes at this offset of the commit log are damaged themselves."""
+        return any(
+            one.is_of_log and physical < one.log_start + one.end and one.log_start + one.begin < physical + size
+            for one in self.each
+        )
+
     def hits_all(self, *names: str) -> bool:
         """True if each of these files of the folder ``config`` is damaged."""
         return {f"config/{name}" for name in names} <= {one.file for one in self.each}

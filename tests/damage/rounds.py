@@ -114,7 +114,7 @@ class Bench:
         if has_replica:
             end = running.services.store.max_physical_offset
             replica.heal(running)
-            outcome.faults += ledger.not_healed(running, end)
+            outcome.faults += ledger.not_healed(running, end, damage, outcome.sample)
         outcome.faults += ledger.faults(running, damage, outcome.sample)
         outcome.faults += send_again(running, ledger, damage)
 

@@ -69,6 +69,14 @@ def test_lost_checkpoint_and_damage_of_the_log_cost_the_records_hit(bench: Bench
     assert not outcome.faults, str(outcome)
 
 
+def test_a_topic_that_only_the_damaged_record_tells_cannot_be_healed(bench: Bench) -> None:
+    """Seed 2262022 of a store whose queues were never flushed: one bit of the topic in a record."""
+    outcome = bench.round(2262022, Choice(without="config/"), has_replica=True)
+    assert outcome.sample.state == "young"
+    assert [(one.kind, one.area) for one in outcome.damage.each] == [("bit", "commitlog")]
+    assert not outcome.faults, str(outcome)
+
+
 def test_a_seed_repeats_its_damage(bench: Bench) -> None:
     first = bench.round(7)
     assert (first.damage, first.sample, first.lines) == (
