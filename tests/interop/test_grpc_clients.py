@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -86,23 +87,40 @@ def go() -> list[str]:
     return [str(go_program(PROGRAMS / "grpc-go"))]
 
 
+def rust() -> list[str]:
+    sources = PROGRAMS / "grpc-rust"
+    folder = built(sources, "grpc-rust", lambda folder: run(
+        ["cargo", "build", "--quiet", "--locked", "--manifest-path", str(sources / "Cargo.toml"), "--target-dir",
+         str(folder)]
+    ))  # fmt: skip
+    return [str(folder / "debug" / "probe")]
+
+
 CLIENTS: dict[str, tuple[Callable[[], list[str]], Callable[[], str | None]]] = {
     "java": (java, missing),
     "python": (python, lambda: None),
     "node": (node, lambda: lacking("node")),
     "go": (go, lambda: lacking("go")),
+    "rust": (rust, lambda: lacking("cargo")),
 }
 """How the program of a client is made, and why it cannot be made here."""
 
 
+class Client(NamedTuple):
+    """The command that runs the program of a client, and the modes that the client has."""
+
+    command: list[str]
+    modes: list[str]
+
+
 @pytest.fixture(scope="module", params=CLIENTS)
-def client(request: pytest.FixtureRequest) -> list[str]:
-    """The command that runs the program of a client."""
+def client(request: pytest.FixtureRequest) -> Client:
     make, lacks = CLIENTS[request.param]
     why = lacks()
     if why is not None:
         pytest.skip(why)
-    return make()
+    lacking_modes = {"push", "dead"} if request.param == "rust" else set()
+    return Client(make(), [mode for mode in MODES if mode not in lacking_modes])
 
 
 def probe(command: list[str], endpoint: str, prefix: str, how: str, work: Path, modes: list[str]) -> None:
@@ -133,8 +151,10 @@ def dead_letters(server: OurServer, group: str) -> list[bytes]:
         return [message.body for message in inbox.wait(1)]
 
 
-def test_every_mode_of_a_client_works(client: list[str], server: OurServer, prefix: str, tmp_path: Path) -> None:
-    probe(client, server.broker, prefix, "plain", tmp_path, MODES)
+def test_every_mode_of_a_client_works(client: Client, server: OurServer, prefix: str, tmp_path: Path) -> None:
+    probe(client.command, server.broker, prefix, "plain", tmp_path, client.modes)
+    if "dead" not in client.modes:
+        return
     with Admin(server.namesrv) as admin:
         admin.create_topic(f"%DLQ%{prefix}-g-dead", 1)  # of messages that were dead letters before
     assert dead_letters(server, f"{prefix}-g-dead") == [b"bad"]
@@ -150,7 +170,7 @@ def test_clients_work_over_tls(name: str, server: OurServer, prefix: str, tmp_pa
 
 
 def test_members_of_both_protocols_share_a_group(
-    client: list[str], server: OurServer, prefix: str, tmp_path: Path
+    client: Client, server: OurServer, prefix: str, tmp_path: Path
 ) -> None:
     """A client of remoting produces and consumes beside a client of gRPC."""
     topic = f"{prefix}-normal"
@@ -160,7 +180,7 @@ def test_members_of_both_protocols_share_a_group(
     with PushConsumer(f"{prefix}-all", server.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
         consumer.subscribe(topic, listener=inbox)
         consumer.start()
-        probe(client, server.broker, prefix, "plain", tmp_path, ["push"])
+        probe(client.command, server.broker, prefix, "plain", tmp_path, ["push" if "push" in client.modes else "tag"])
         assert [message.body for message in inbox.wait(1)] == [b"from remoting"]
 
 
@@ -182,22 +202,22 @@ def stored(namesrv: str, topic: str) -> dict[str, int]:
 
 
 def test_a_client_with_one_endpoint_uses_all_masters(
-    client: list[str], masters: tuple[OurServer, OurServer], request: pytest.FixtureRequest, tmp_path: Path
+    client: Client, masters: tuple[OurServer, OurServer], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     first, second = masters
     name = prepared(first.namesrv, request)
-    probe(client, second.broker, name, "plain", tmp_path, MODES)
+    probe(client.command, second.broker, name, "plain", tmp_path, client.modes)
     for mode in ("normal", "tag", "sql"):
         assert all(stored(first.namesrv, f"{name}-{mode}").values()), "each master has some of the messages"
 
 
 def test_brokers_of_apache_are_left_out_of_routes(
-    client: list[str], java: JavaPeer, servers: OurServers, request: pytest.FixtureRequest, tmp_path: Path
+    client: Client, java: JavaPeer, servers: OurServers, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     ours = servers.serve(**SETTINGS)
     java.broker(ours.namesrv, name="broker-j")
     name = prepared(ours.namesrv, request)
-    probe(client, ours.broker, name, "plain", tmp_path, ["normal", "push"])
+    probe(client.command, ours.broker, name, "plain", tmp_path, [m for m in ("normal", "push") if m in client.modes])
     counts = stored(ours.namesrv, f"{name}-normal")
     assert counts.pop("broker-j") == 0
     [own] = counts.values()
@@ -227,13 +247,13 @@ def proxied(
 
 
 def test_clients_work_through_the_proxy_of_apache(
-    client: list[str], proxied: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path
+    client: Client, proxied: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
     """With Java's broker: what the programs expect is what Apache's own servers do. With ours: it serves the proxy."""
     namesrv, endpoint = proxied
     name = prepared(namesrv, request)
-    faults, stderr = faults_of(client, endpoint, name, "plain", tmp_path, MODES)
-    assert faults.keys() == set(MODES), stderr
+    faults, stderr = faults_of(client.command, endpoint, name, "plain", tmp_path, client.modes)
+    assert faults.keys() == set(client.modes), stderr
     raced = {mode for mode, fault in faults.items() if RACE in fault}
     assert raced <= {"normal", "tag", "sql", "delay", "redelivery"}, "they receive as soon as the client has started"
     assert {mode: fault for mode, fault in faults.items() if fault and mode not in raced} == {}
