@@ -101,7 +101,7 @@ CLIENTS: dict[str, tuple[Callable[[], list[str]], Callable[[], str | None]]] = {
     "python": (python, lambda: None),
     "node": (node, lambda: lacking("node")),
     "go": (go, lambda: lacking("go")),
-    "rust": (rust, lambda: lacking("cargo")),
+    "rust": (rust, lambda: lacking("rust")),
 }
 """How the program of a client is made, and why it cannot be made here."""
 

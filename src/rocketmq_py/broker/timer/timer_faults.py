@@ -12,11 +12,17 @@ _AHEAD_MS = 60_000
 """The checkpoint can be so much newer than the clock, which may have been set back a little."""
 
 
-def check_fault(check: TimerCheckpoint, now_ms: int, queue_end: int) -> str | None:
+def check_fault(check: TimerCheckpoint, now_ms: int, queue_end: int, precision_ms: int) -> str | None:
     """Return what is wrong with the checkpoint; None if nothing is found.
 
+    It has no checksum, since its layout is Java's. But both brokers write times of slots only, and no other bit of such
+    a time can be changed alone: a power of two is no multiple of a precision.
+
     :param queue_end: end offset of the timer topic.
+    :param precision_ms: times of slots are multiples of it: 100, 200, 500 or 1,000.
     """
+    if check.read_ms % precision_ms:
+        return f"its checkpoint says that everything up to {check.read_ms} was delivered, which is no time of a slot"
     if check.read_ms > now_ms + _AHEAD_MS:
         return f"its checkpoint says that everything up to {check.read_ms} was delivered, and it is {now_ms}"
     if check.read_ms < 0 or check.log_end < 0 or not 0 <= check.queue_offset <= queue_end:

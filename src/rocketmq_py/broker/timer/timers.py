@@ -124,7 +124,8 @@ class Timers:
 
     def _fault(self, log: TimerLog, check: TimerCheckpoint) -> str | None:
         """Return what is wrong with the timer log or its checkpoint, which is then reset."""
-        fault = check_fault(check, self._clock(), self._store.queue_range(TIMER_TOPIC, QUEUE)[1])
+        end = self._store.queue_range(TIMER_TOPIC, QUEUE)[1]
+        fault = check_fault(check, self._clock(), end, self._precision)
         if fault is not None:
             check.reset()
         return fault or log_fault(log, check, self._precision, self._are_timed)

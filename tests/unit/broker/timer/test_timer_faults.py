@@ -7,7 +7,7 @@ from struct import pack
 
 import pytest
 
-from rocketmq_py.broker.timer.timer_faults import _entry_fault
+from rocketmq_py.broker.timer.timer_faults import _entry_fault, check_fault
 from rocketmq_py.core.timer.timers import DEFAULT, DELETE, ROLL
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.send import RecallMessage
@@ -54,6 +54,7 @@ DAMAGES = {
     "place of a message": lambda root: flip(root / LOG, 2 * UNIT_SIZE + 35),
     "cut wheel of garbage": lambda root: (root / WHEEL).write_bytes(b"\xa5" * 28),
     "time in the checkpoint": lambda root: flip(root / CHECK, 2),
+    "a time in the checkpoint that is not over": lambda root: flip(root / CHECK, 6),
     "negative positions": lambda root: (root / CHECK).write_bytes(pack(">7q", 1, -5, -9, *bytes(4)).ljust(4096, b"\0")),
 }
 
@@ -69,6 +70,19 @@ def test_all_timed_messages_are_delivered_after_damage(
     damage(tmp_path)  # type: ignore[operator]
     with broker(tmp_path, store=settings, now=now) as running:
         assert delivered(running) == [b"%d" % i for i in range(COUNT)]
+
+
+@pytest.mark.parametrize("precision", [100, 200, 500, 1_000])
+def test_no_bit_of_the_time_in_a_checkpoint_changes_unnoticed(precision: int) -> None:
+    now = 1_767_225_600_000
+    check = TimerCheckpoint(MemoryFileSystem(), Path("/timercheck"))
+    for right in (0, now, now + 60_000, now - 7 * precision):
+        check.read_ms = right
+        assert check_fault(check, now, 0, precision) is None
+        for bit in range(64):
+            value = right ^ 1 << bit
+            check.read_ms = value - (1 << 64 if value >> 63 else 0)
+            assert check_fault(check, now, 0, precision) is not None, (right, bit)
 
 
 def test_an_undamaged_log_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
