@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping
 
 from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.other_masters import OtherMasters
 from rocketmq_py.broker.grpc.replies import status_of, topic_name
 from rocketmq_py.broker.grpc.requests import Inner, Requests
 from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
@@ -13,7 +14,7 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import check_message, is_zlib, stored_properties, topic_types, type_of
 from rocketmq_py.core.grpc.queues import queue_of_group
-from rocketmq_py.core.grpc.transaction_ids import decode_transaction_id, encode_transaction_id
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, decode_transaction_id, encode_transaction_id
 from rocketmq_py.properties import Property, encode_properties, properties_text
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -49,18 +50,21 @@ class Sending:
 
     :param max_body: returns the limit of a message body, in bytes.
     :param creates_topics: returns True if sends make topics that do not exist.
+    :param name: the name of this broker.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
         self, requests: Requests, access: CallAccess, topics: TopicConfigs, max_body: Callable[[], int],
-        creates_topics: Callable[[], bool], clock: Callable[[], int],
+        creates_topics: Callable[[], bool], name: str, others: OtherMasters, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._requests = requests
         self._access = access
         self._topics = topics
         self._max_body = max_body
         self._creates_topics = creates_topics
+        self._name = name
+        self._others = others
         self._clock = clock
         self._turn = itertools.count()
 
@@ -80,7 +84,9 @@ class Sending:
             raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written")
         all_properties = [self._checked(message, topic, config, call) for message in messages]
         inner = self._inner(messages, topic, config, all_properties)
-        self._requests.run(call, inner, lambda reply: call.answer(_sent(reply, messages, all_properties[0]).encode()))
+        self._requests.run(
+            call, inner, lambda reply: call.answer(self._sent(reply, messages, all_properties[0]).encode())
+        )
 
     def _checked(self, message: Message, topic: str, config: TopicConfig | None, call: Call) -> dict[str, str]:
         check_message(message, self._max_body(), self._clock())
@@ -133,7 +139,10 @@ class Sending:
     # -- transactions
 
     def end_transaction(self, call: Call, request: EndTransactionRequest) -> None:
-        """Commit or roll back a transaction; an unknown outcome leaves it open."""
+        """Commit or roll back a transaction, here or at the broker that has it; an unknown outcome leaves it open.
+
+        Some clients ask their endpoint, whichever broker has stored the half message.
+        """
         topic = topic_name(request.topic)
         self._access.check(call, RequestCode.END_TRANSACTION, (Action.PUB,), topic=topic)
         place = decode_transaction_id(request.transaction_id)
@@ -145,27 +154,38 @@ class Sending:
         )  # fmt: skip
         inner = Inner(RequestCode.END_TRANSACTION, header)
 
-        def answer(reply: Reply) -> None:
+        def answer(reply: Reply, ext: Mapping[str, str] | None = None) -> None:
+            del ext
             call.answer(StatusResponse(status=status_of(reply)).encode())
 
+        if place.broker_name != self._name:
+            if not self._others.exist:
+                text = f"the transaction is one of broker {place.broker_name}, this is {self._name}"
+                raise CallRefused(Code.INVALID_TRANSACTION_ID, text)
+            if header.commit_or_rollback:
+                self._others.forward(place.broker_name, topic, inner.code, header, answer)
+            else:
+                answer(Reply())  # brokers do not answer it
+            return
         self._access.check_record(call, inner.code, header, lambda: self._requests.run(call, inner, answer))
+
+    def _sent(self, reply: Reply, messages: list[Message], properties: Mapping[str, str]) -> SendMessageResponse:
+        status = status_of(reply)
+        entry = SendResultEntry(status=status)
+        ext = reply.ext or {}
+        if reply.code in _STORED:
+            system = messages[0].system_properties
+            assert system is not None
+            entry.message_id = system.message_id
+            entry.offset = int(ext.get("queueOffset", "0"))
+            entry.recall_handle = ext.get("recallHandle", "")
+            if Property.TRANSACTION_PREPARED in properties and len(messages) == 1:
+                physical = int(ext.get("msgId", "0")[-16:], 16)
+                entry.transaction_id = encode_transaction_id(
+                    HalfPlace(self._name, physical, entry.offset, system.message_id)
+                )
+        return SendMessageResponse(status=status, entries=[entry])
 
 
 _QUEUES = 8
 """The number of queues that a new topic gets; the broker may give it less."""
-
-
-def _sent(reply: Reply, messages: list[Message], properties: Mapping[str, str]) -> SendMessageResponse:
-    status = status_of(reply)
-    entry = SendResultEntry(status=status)
-    ext = reply.ext or {}
-    if reply.code in _STORED:
-        system = messages[0].system_properties
-        assert system is not None
-        entry.message_id = system.message_id
-        entry.offset = int(ext.get("queueOffset", "0"))
-        entry.recall_handle = ext.get("recallHandle", "")
-        if Property.TRANSACTION_PREPARED in properties and len(messages) == 1:
-            physical = int(ext.get("msgId", "0")[-16:], 16)
-            entry.transaction_id = encode_transaction_id(physical, entry.offset, system.message_id)
-    return SendMessageResponse(status=status, entries=[entry])

@@ -67,9 +67,11 @@ class MessagingService:
         name, clock = parts.config.broker_name, parts.clock
         routes = Routes(access, parts.topics, parts.groups, name, self._new_topic, parts.address, parts.others)
         recalls = Recalls(self._requests, access, parts.topics, name, parts.others)
-        sending = Sending(self._requests, access, parts.topics, parts.max_body, self._creates_topics, clock)
+        sending = Sending(
+            self._requests, access, parts.topics, parts.max_body, self._creates_topics, name, parts.others, clock
+        )
         receiving = Receiving(self._requests, access, self._sessions, parts.groups, self._receipts, name, clock)
-        self._telemetry = Telemetry(access, self._sessions, parts.clients, parts.groups, self._receipts, clock)
+        self._telemetry = Telemetry(access, self._sessions, parts.clients, parts.groups, self._receipts, name, clock)
         heartbeat, terminate = self._telemetry.heartbeat, self._telemetry.terminate
         methods: dict[str, Method] = {
             "Telemetry": self._telemetry.begin,

@@ -15,7 +15,7 @@ from rocketmq_py.broker.metadata.filters import compile_filter
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.settings import merged_settings
-from rocketmq_py.core.grpc.transaction_ids import encode_transaction_id
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, encode_transaction_id
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError, CorruptBody
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
@@ -45,13 +45,15 @@ MAX_CLIENT_ID = 1_024
 class Telemetry:
     """Keeps the clients that speak gRPC, and registers them among all others.
 
+    :param name: the name of this broker.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
         self, access: CallAccess, sessions: Sessions, clients: Clients, groups: SubscriptionGroups,
-        receipts: RenewedReceipts, clock: Callable[[], int],
+        receipts: RenewedReceipts, name: str, clock: Callable[[], int],
     ) -> None:  # fmt: skip
+        self._name = name
         self._access = access
         self._sessions = sessions
         self._clients = clients
@@ -67,10 +69,20 @@ class Telemetry:
         if not client_id.strip() or len(client_id) > MAX_CLIENT_ID:
             call.end(GrpcStatus.INVALID_ARGUMENT, "client id cannot be empty")
             return
-        peer = TelemetryPeer(call, _converted)
+        peer = TelemetryPeer(call, self._converted)
         call.on_message = lambda data: self._told(call, client_id, peer, data)
         call.on_end = lambda: self._ended(call, peer)
         call.on_cancel = lambda: self._lost(peer)
+
+    def _converted(self, record: bytes) -> tuple[Message, str]:
+        """Return the message of a stored record, and the id of its transaction if it is a half message.
+
+        :raises CorruptRecord: the record cannot be decoded.
+        """
+        [stored] = stored_messages(record) or [decode_record(record)]
+        key = stored.properties.get(Property.UNIQUE_KEY, "")
+        place = HalfPlace(self._name, stored.commit_log_offset, stored.queue_offset, key)
+        return message_of(stored, stored.topic), encode_transaction_id(place)
 
     def _ended(self, call: Call, peer: TelemetryPeer) -> None:
         call.end()
@@ -201,14 +213,3 @@ class Telemetry:
 
 
 _OTHER_NAMES = {"GOLANG": "GO", "NODEJS": "NODE_JS", "DOT_NET": "DOTNET"}
-
-
-def _converted(record: bytes) -> tuple[Message, str]:
-    """Return the message of a stored record, and the id of its transaction if it is a half message.
-
-    :raises CorruptRecord: the record cannot be decoded.
-    """
-    [stored] = stored_messages(record) or [decode_record(record)]
-    key = stored.properties.get(Property.UNIQUE_KEY, "")
-    transaction_id = encode_transaction_id(stored.commit_log_offset, stored.queue_offset, key)
-    return message_of(stored, stored.topic), transaction_id

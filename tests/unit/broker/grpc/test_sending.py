@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rocketmq_py.broker.grpc.other_masters import Forwarded
+from rocketmq_py.core.grpc.transaction_ids import decode_transaction_id
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.grpc.definition import Resource, Timestamp
@@ -13,9 +14,11 @@ from rocketmq_py.protocol.grpc.service import (
     RecallMessageResponse,
     SendMessageRequest,
     SendMessageResponse,
+    StatusResponse,
     TelemetryCommand,
 )
 from rocketmq_py.protocol.headers.send import RecallMessage
+from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.server import Reply
 from rocketmq_py.wire.record import stored_messages
@@ -166,7 +169,8 @@ def test_a_transaction_is_hidden_until_it_is_committed(running: InProcess, calls
     assert stored(running, "transaction") == []
     assert [end(calls, one, resolution) for one, resolution in zip(ids, (1, 2, 0), strict=True)] == [Code.OK] * 3
     assert [body for body, _ in stored(running, "transaction")] == [b"A"]
-    assert end(calls, "0" * 32 + "x", 1) == Code.INTERNAL_SERVER_ERROR
+    assert end(calls, f"{'0' * 32}:{running.config.broker_name}:x", 1) == Code.INTERNAL_SERVER_ERROR
+    assert end(calls, "0" * 32 + ":broker-z:x", 1) == Code.INVALID_TRANSACTION_ID
     assert end(calls, "x", 1) == Code.INVALID_TRANSACTION_ID
 
 
@@ -239,3 +243,39 @@ def test_a_broker_on_its_own_refuses_handles_of_others(running: InProcess, calls
     handle = RecallHandle("delay", "broker-z", START_MS + 5_000, "ID").encode()
     request = RecallMessageRequest(topic=Resource(name="delay"), recall_handle=handle)
     assert calls.code("RecallMessage", request) == Code.INTERNAL_SERVER_ERROR
+
+
+def test_a_transaction_is_ended_at_the_broker_that_has_it(running: InProcess) -> None:
+    """Two brokers may have different half messages at the same offsets."""
+    asked: list[tuple[str, str, int, EndTransaction]] = []
+    answers: list[Forwarded] = []
+
+    def forward(name: str, topic: str, code: int, header: EndTransaction, then: Forwarded) -> None:
+        asked.append((name, topic, code, header))
+        answers.append(then)
+
+    running.services.other_masters.forward = forward  # type: ignore[assignment,method-assign]
+    running.config.namesrv_addr = "ns:1"
+    calls = Calls(running)
+    own = calls.send(new_message("transaction", b"A", message_type=4, message_id="A")).transaction_id
+    other = own.replace(running.config.broker_name, "broker-z")
+    assert other != own
+    requests = (
+        EndTransactionRequest(topic=Resource(name="transaction"), transaction_id=other, resolution=one, source=2)
+        for one in (1, 2)
+    )
+    under_way = [calls.start("EndTransaction", request) for request in requests]
+    assert end(calls, other, 0) == Code.OK, "an unknown outcome leaves it open"
+    assert [(name, topic, code) for name, topic, code, _ in asked] == [("broker-z", "transaction", 37)] * 2
+    assert [header.commit_or_rollback for *_, header in asked] == [8, 12]
+    place = decode_transaction_id(own)
+    header = asked[0][3]
+    assert (header.commit_log_offset, header.tran_state_table_offset) == (place.physical_offset, place.queue_offset)
+    assert (header.msg_id, header.from_transaction_check, header.producer_group) == ("A", True, "transaction")
+    answers[0](Reply(), {})
+    answers[1](Reply(1, "gone"), {})
+    found = [one.received(StatusResponse)[0].status for one in under_way]
+    assert [(status.code, status.message) for status in found if status] == [(Code.OK, "OK"), (50001, "gone")]
+    assert stored(running, "transaction") == []
+    assert end(calls, own, 1) == Code.OK
+    assert [body for body, _ in stored(running, "transaction")] == [b"A"]
