@@ -47,7 +47,7 @@ impl Probe {
         let mut options = ClientOption::default();
         options.set_access_url(self.endpoint.clone());
         options.set_enable_tls(false);
-        options.set_timeout(Duration::from_secs(10));
+        options.set_timeout(Duration::from_secs(45)); // also of a receive, which waits up to 20 s for messages
         options.set_long_polling_timeout(Duration::from_secs(6));
         options
     }
