@@ -41,7 +41,9 @@ MASKS = (
 )
 
 
-OWN = re.compile(r"\b(slow(Turns|estTurn\w*)|brokerVersion(?!Desc)|scrub[A-Z]\w*|rebuild[A-Z]\w*|scrubbed[A-Z]\w*)\b")
+OWN = re.compile(
+    r"\b(slow(Turns|estTurn\w*)|brokerVersion(?!Desc)|scrub[A-Z]\w*|rebuild[A-Z]\w*|scrubbed[A-Z]\w*|servesGrpc)\b"
+)
 """Figures that only our broker has: mqadmin prints whatever a broker sends."""
 
 

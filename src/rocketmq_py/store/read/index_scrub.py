@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from array import array
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,6 +30,7 @@ _BLOCK = 6_000
 _A_STEP = 250
 _BUCKET = 21
 """Keys and entries are compared by parts of the log of 2 MiB: the number of bits of an offset in such a part."""
+_MOST_DOUBTFUL = 10_000
 _HASH_BITS = 32
 _HASH_MASK = (1 << _HASH_BITS) - 1
 
@@ -123,8 +125,24 @@ class IndexScrub:
         self._missing = array("q")
         """Physical offsets of keys without entries."""
         self._wrong: dict[str, int] = {}
+        self._doubtful: list[tuple[int, int]] = []
+        """Parts of the log whose records may not have the keys that they were stored with."""
 
     # -- records
+
+    def doubt(self, begin: int, end: int) -> None:
+        """Note a part of the log, behind all those before, whose keys say nothing about the index in this pass.
+
+        It is damaged, or is the record before damage: properties have no checksum.
+        """
+        if len(self._doubtful) < _MOST_DOUBTFUL:
+            self._doubtful.append((begin, end))
+        else:
+            self._doubtful[-1] = self._doubtful[-1][0], end
+
+    def _is_doubtful(self, physical: int) -> bool:
+        place = bisect_right(self._doubtful, (physical, self._log_end)) - 1
+        return place >= 0 and physical < self._doubtful[place][1]
 
     def take(self, found: Found) -> None:
         """Take a record of the log, whose keys must have entries."""
@@ -247,10 +265,11 @@ class IndexScrub:
     def _report(self) -> None:
         for path, count in self._wrong.items():
             self._tell(f"{path} is damaged: {count} of its slots and entries point elsewhere")
-        if self._missing:
+        missing = [physical for physical in self._missing if not self._is_doubtful(physical)]
+        if missing:
             self._tell(
-                f"{self._index.directory} is damaged: {len(self._missing)} keys of messages from {min(self._missing)} "
-                f"to {max(self._missing)} of the commit log have no entry"
+                f"{self._index.directory} is damaged: {len(missing)} keys of messages from {min(missing)} "
+                f"to {max(missing)} of the commit log have no entry"
             )
 
     def _tell(self, text: str) -> None:

@@ -155,6 +155,8 @@ class Scrub(LogParts):
 
     def _add_gap(self, gap: Gap, reason: str) -> None:
         self._gaps.append(gap)
+        if self._index is not None:
+            self._index.doubt(gap.before[0] if gap.before[1] else gap.begin, gap.end)
         if gap.begin in self._known:
             return
         self._known[gap.begin] = None

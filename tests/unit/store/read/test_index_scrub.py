@@ -83,6 +83,28 @@ def test_a_damaged_entry_is_a_key_that_is_not_found(
     assert one_pass(store, subject).damages == before, "what is known is not counted again"
 
 
+@pytest.mark.parametrize("most", [10_000, 1])
+def test_keys_of_a_record_that_damage_of_the_log_begins_in_are_not_missing(
+    stores: Stores, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Its body is whole, and its properties have no checksum."""
+    monkeypatch.setattr(module, "_MOST_DOUBTFUL", most)
+    store = filled(stores)
+    starts = [one[0] for one in store.queue_entries("T", 0, 0, COUNT)]
+    assert stores.fs is not None
+    log = next(node.content for path, node in sorted(stores.fs.nodes.items()) if path.parent.name == "commitlog")
+    for damaged in (11, 15):
+        log[starts[damaged] - 17 : starts[damaged] + 8] = b"?" * 25
+    subject = store.new_scrub()
+    assert one_pass(store, subject).damages == 2
+    assert [text for text in warnings(caplog) if "have no entry" in text] == []
+    content(stores, 0)[FIRST_ENTRY + 2 * ENTRY] ^= 1  # of another record
+    content(stores, 2)[FIRST_ENTRY + 24 * ENTRY] ^= 1
+    assert one_pass(store, subject).damages == 3
+    [text] = [text for text in warnings(caplog) if "have no entry" in text]
+    assert "is damaged: 2 keys of messages from " in text
+
+
 def test_the_keys_of_the_last_message_are_checked(stores: Stores, caplog: pytest.LogCaptureFixture) -> None:
     store = filled(stores)
     content(stores, 2)[FIRST_ENTRY + 24 * ENTRY] ^= 1

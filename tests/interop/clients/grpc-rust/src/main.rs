@@ -47,8 +47,7 @@ impl Probe {
         let mut options = ClientOption::default();
         options.set_access_url(self.endpoint.clone());
         options.set_enable_tls(false);
-        options.set_timeout(Duration::from_secs(45)); // also of a receive, which waits up to 20 s for messages
-        options.set_long_polling_timeout(Duration::from_secs(6));
+        options.set_timeout(Duration::from_secs(10));
         options
     }
 
@@ -161,7 +160,7 @@ impl Probe {
         let attempts = |got: &[MessageView]| got.iter().map(MessageView::delivery_attempt).collect::<Vec<_>>();
         equal((attempts(&first), attempts(&second)), (vec![1], vec![2]))?;
         equal(second[0].message_id(), first[0].message_id())?;
-        let third = self.receive(&consumer, "redelivery", &all(), 1, Duration::from_secs(14), true).await?;
+        let third = self.receive(&consumer, "redelivery", &all(), 1, Duration::from_secs(1), true).await?;
         equal(third.len(), 0)
     }
 
@@ -218,7 +217,7 @@ impl Probe {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        let more = self.receive(&consumer, "transaction", &all(), 1, Duration::from_secs(6), true).await?;
+        let more = self.receive(&consumer, "transaction", &all(), 1, Duration::from_secs(1), true).await?;
         equal(more.len(), 0)
     }
 
