@@ -357,7 +357,7 @@ def test_transactions_are_committed_rolled_back_and_asked_about(peer, admin, top
         assert receive(peer, topic, group)[1][0].body == b"orphan"
         for bad in ("", "x" * 40):
             assert producer.status("EndTransaction", end_request(topic, bad, 1)) == Code.INVALID_TRANSACTION_ID
-        elsewhere = "0" * 32 + "x"
+        elsewhere = "0" * 32 + ":broker-a:x"
         assert producer.status("EndTransaction", end_request(topic, elsewhere, 1)) == Code.INTERNAL_SERVER_ERROR
 
 
