@@ -12,7 +12,6 @@ import json
 import re
 import statistics
 import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -29,7 +28,7 @@ from benchmarks.errors import BenchError
 from benchmarks.loads import Load
 from benchmarks.machine import anonymous_mib, cpu_seconds
 from benchmarks.program import Program
-from benchmarks.servers import Server, start_ours
+from benchmarks.servers import Server, console_command, start_ours
 from benchmarks.session import QUICK, Session, progress
 from rocketmq_py import Message, Producer
 from tests.interop.javapeer import free_port_block
@@ -198,15 +197,7 @@ def main(messages: int, groups: int, jar: Path | None) -> None:
     session = Session(QUICK, progress())
     with filled(session, messages, groups) as server, session.work() as work:
         lag = messages // 2 // QUEUES * QUEUES * 2 + 1
-        command = [
-            str(Path(sys.executable).with_name("rocketmq")),
-            "console",
-            "--port",
-            "0",
-            "--namesrv",
-            server.namesrv,
-        ]
-        with started(command, work / "console.log") as running:
+        with started(console_command(server.namesrv), work / "console.log") as running:
             measure("ours", running, ours(groups, lag), groups)
         if jar is not None:
             port = free_port_block()

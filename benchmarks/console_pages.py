@@ -29,7 +29,7 @@ from benchmarks.errors import BenchError
 from benchmarks.loads import Load
 from benchmarks.machine import anonymous_mib, cpu_seconds, settle
 from benchmarks.program import Program
-from benchmarks.servers import start_ours
+from benchmarks.servers import console_command, start_ours
 from benchmarks.session import QUICK, Session, progress
 from rocketmq_py import ConsumeFromWhere, Message, Producer, PushConsumer
 
@@ -107,15 +107,7 @@ def served(session: Session, topics: int, groups: int, dead: int) -> Iterator[Pl
         consumer = PushConsumer(GROUP, server.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET)
         consumer.subscribe("orders-0000", "*", lambda _: None)
         stack.enter_context(consumer)
-        command = [
-            str(Path(sys.executable).with_name("rocketmq")),
-            "console",
-            "--port",
-            "0",
-            "--namesrv",
-            server.namesrv,
-        ]
-        console = stack.enter_context(Program(command, work / "console.log"))
+        console = stack.enter_context(Program(console_command(server.namesrv), work / "console.log"))
         address = dict(word.split("=", 1) for word in console.ready().split())["console"]
         place = f"{sent.queue.broker_name}/{sent.queue.queue_id}/{sent.queue_offset}"
         settle(console.pid)

@@ -101,13 +101,7 @@ class Generator:
         program = str(self.program.with_name("rocketmq-grpc-load"))
         named = {"address": endpoint, "count": count, "inflight": inflight, "pid": pid, "group": group, "topic": TOPIC}
         command = [program, kind, *(word for name, value in named.items() for word in (f"--{name}", str(value)))]
-        try:
-            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_RUN_SECONDS)
-        except subprocess.TimeoutExpired:
-            raise BenchError(f"{kind} by gRPC to {endpoint} did not end within {_RUN_SECONDS:.0f} s") from None
-        if said.returncode:
-            raise BenchError(said.stderr.strip())
-        return msgspec.json.decode(said.stdout, type=Driven)
+        return _driven(command, f"{kind} by gRPC to {endpoint}")
 
     def drive(
         self, addresses: str | Sequence[str], load: Load, count: int, *, pids: Iterable[int] = (),
@@ -130,14 +124,7 @@ class Generator:
         command += ["--seconds", str(seconds)] if seconds is not None else []
         command += ["--rate", str(rate)] if rate is not None else []
         command += ["--verify"] if verify else []
-        limit = _RUN_SECONDS + (seconds or 0.0)
-        try:
-            said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
-        except subprocess.TimeoutExpired:
-            raise BenchError(f"{load.kind} to {', '.join(where)} did not end within {limit:.0f} s") from None
-        if said.returncode:
-            raise BenchError(said.stderr.strip())
-        return msgspec.json.decode(said.stdout, type=Driven)
+        return _driven(command, f"{load.kind} to {', '.join(where)}", _RUN_SECONDS + (seconds or 0.0))
 
     @contextmanager
     def steadily(self, address: str, load: Load, rate: int) -> Iterator[list[Driven]]:
@@ -166,6 +153,21 @@ class Generator:
     def _command(self, addresses: Sequence[str], load: Load, count: int) -> list[str]:
         command = [str(self.program), *_words(load, len(addresses)), "--count", str(count)]
         return command + [word for address in addresses for word in ("--address", address)]
+
+
+def _driven(command: list[str], what: str, limit: float = _RUN_SECONDS) -> Driven:
+    """Run a generator and return its result.
+
+    :param what: named if it has not ended after ``limit`` seconds.
+    :raises BenchError: it fails.
+    """
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{what} did not end within {limit:.0f} s") from None
+    if said.returncode:
+        raise BenchError(said.stderr.strip())
+    return msgspec.json.decode(said.stdout, type=Driven)
 
 
 def _words(load: Load, brokers: int) -> list[str]:

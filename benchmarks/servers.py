@@ -73,6 +73,11 @@ def our_command(store: Path, settings: Mapping[str, str] | None = None) -> list[
             *(word for key, value in (settings or {}).items() for word in ("--set", f"{key}={value}"))]  # fmt: skip
 
 
+def console_command(namesrv: str) -> list[str]:
+    """Return the command line of our console on a free port."""
+    return [str(Path(sys.executable).with_name("rocketmq")), "console", "--port", "0", "--namesrv", namesrv]
+
+
 def start_ours(
     work: Path, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
 ) -> Server:

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -241,18 +241,22 @@ class PairRounds:
         }  # fmt: skip
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--rounds", type=int, default=100)
+def main(kind: Callable[[Path, int], PairRounds], description: str, count: int) -> None:
+    """Run the command line of a kind of rounds.
+
+    :param count: number of rounds unless told otherwise.
+    """
+    parser = argparse.ArgumentParser(description=description.partition(":")[0])
+    parser.add_argument("--rounds", type=int, default=count)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     arguments = parser.parse_args()
     begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="killing-pair-", ignore_cleanup_errors=True) as work:
-        rounds = PairRounds(Path(work), arguments.seed)
+    with tempfile.TemporaryDirectory(prefix="killing-", ignore_cleanup_errors=True) as work:
+        rounds = kind(Path(work), arguments.seed)
         print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}", flush=True)
         asyncio.run(rounds.run(arguments.rounds))
     print(rounds.told(time.monotonic() - begin))
 
 
 if __name__ == "__main__":
-    main()
+    main(PairRounds, __doc__, 100)

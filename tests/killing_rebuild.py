@@ -7,19 +7,16 @@ more; then its rebuild ends, and it is held against all that was acknowledged.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import shutil
 import signal
-import tempfile
-import time
 from collections import Counter
 from pathlib import Path
 from types import MappingProxyType
 
 from tests.killing import SECONDS, TOPICS, rebuild_progress
-from tests.killing_pair import Load, Member, PairRounds
+from tests.killing_pair import Load, Member, PairRounds, main
 from tests.server.held_broker import PART_BYTES, PARTS
 
 LOSSES = ("file", "queue", "all queues", "index", "queue and index", "all queues and index")
@@ -119,18 +116,5 @@ class RebuildRounds(PairRounds):
         return f"{super().told(seconds)}; in the middle of a rebuild: {ends}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--rounds", type=int, default=12)
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
-    arguments = parser.parse_args()
-    begin = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="killing-rebuild-", ignore_cleanup_errors=True) as work:
-        rounds = RebuildRounds(Path(work), arguments.seed)
-        print(f"{arguments.rounds} rounds in {work}, seed {arguments.seed}", flush=True)
-        asyncio.run(rounds.run(arguments.rounds))
-    print(rounds.told(time.monotonic() - begin))
-
-
 if __name__ == "__main__":
-    main()
+    main(RebuildRounds, __doc__, 12)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 
 from benchmarks.drive import Driven
 from benchmarks.figures import Figure, Floor, at_least, at_most
-from benchmarks.rows.sides import Side, cpu_figure, describe, judge, side_of
+from benchmarks.rows.sides import Side, judge_driven, side_of
 from benchmarks.servers import start_java_with_proxy, start_ours
 from benchmarks.session import Session
 
@@ -24,7 +25,8 @@ def sends(inflight: int) -> Callable[[Session], list[Figure]]:
     def row(session: Session) -> list[Figure]:
         name, count = f"grpc-send-{inflight}", session.scale.of(_COUNTS[inflight])
         with _both(session, name) as sides:
-            return _judge(session, name, inflight, _FLOORS[inflight], sides, lambda side: _send(side, count, inflight))
+            run = partial(_send, count=count, inflight=inflight)
+            return judge_driven(session, name, _FLOORS[inflight], _CPU, sides, run, inflight=inflight)
 
     return row
 
@@ -44,21 +46,7 @@ def receive(session: Session) -> list[Figure]:
     with _both(session, name) as sides:
         for side in sides:
             _drive(side, "receive", _WARM, _RECEIVES)
-        return _judge(session, name, _RECEIVES, at_least(2.0), sides, run)
-
-
-def _judge(
-    session: Session, name: str, inflight: int, floor: Floor, sides: tuple[Side, Side], run: Callable[[Side], Driven]
-) -> list[Figure]:
-    def once(side: Side) -> float:
-        driven = run(side)
-        side.driven.append(driven)
-        side.cpu.append(driven.server_cpu_us_per_message)
-        return driven.p50_us if inflight == 1 else driven.rate
-
-    figure = judge(session, name, "µs p50" if inflight == 1 else "msg/s", floor, sides, once)
-    describe(figure, sides)
-    return [figure, cpu_figure(f"{name}-cpu", _CPU, sides)]
+        return judge_driven(session, name, at_least(2.0), _CPU, sides, run, inflight=_RECEIVES)
 
 
 def _send(side: Side, count: int, inflight: int) -> Driven:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from benchmarks.control import Control
@@ -149,14 +150,23 @@ def judge(
 def judge_work(
     session: Session, name: str, floor: Floor, cpu_floor: Floor, sides: tuple[Side, Side], work: Work
 ) -> list[Figure]:
-    """Measure a load on both sides; return the figure of its rate, and that of CPU time per message.
+    """Measure a load on both sides; figures as of :func:`judge_driven`."""
+    run = partial(Side.run, work=work, scale=session.scale)
+    return judge_driven(session, name, floor, cpu_floor, sides, run, inflight=work.load.inflight)
+
+
+def judge_driven(
+    session: Session, name: str, floor: Floor, cpu_floor: Floor, sides: tuple[Side, Side],
+    drive: Callable[[Side], Driven], *, inflight: int,
+) -> list[Figure]:  # fmt: skip
+    """Do runs of a generator on both sides; return the figure of the rate, and that of CPU time per message.
 
     With one request in flight, the first figure is the median time of a request.
     """
-    alone_in_flight = work.load.inflight == 1
+    alone_in_flight = inflight == 1
 
     def run(side: Side) -> float:
-        driven = side.run(work, session.scale)
+        driven = drive(side)
         side.driven.append(driven)
         side.cpu.append(driven.server_cpu_us_per_message)
         return driven.p50_us if alone_in_flight else driven.rate

@@ -57,9 +57,21 @@ class Target(Protocol):
     async def stop(self) -> None:
         """Stop in order: what is on hold is answered."""
 
-    def connect_client(self) -> Link: ...
+    def connect(self) -> Link:
+        """Connect a client of remoting."""
+        ...
 
-    async def connect_client_by_socket(self) -> Link: ...
+    async def connect_by_socket(self) -> Link:
+        """The same by a socket."""
+        ...
+
+    def connect_client(self) -> Link:
+        """Connect a client that sends the frames of the run: one of remoting, unless the target has others."""
+        return self.connect()
+
+    async def connect_client_by_socket(self) -> Link:
+        """The same by a socket."""
+        return await self.connect_by_socket()
 
     def data(self, seed: int, number: int) -> Any:
         """What a link of the target sends as the frame of a number."""
@@ -87,7 +99,7 @@ class Requester:
             return await answer
 
 
-class BrokerTarget:
+class BrokerTarget(Target):
     """A broker with a store; its periodic jobs run."""
 
     name = "broker"
@@ -119,14 +131,6 @@ class BrokerTarget:
 
     async def connect_by_socket(self) -> Link:
         return await connect_by_socket(Link(), self.broker.port)
-
-    def connect_client(self) -> Link:
-        """Connect a client that sends the frames of the run."""
-        return self.connect()
-
-    async def connect_client_by_socket(self) -> Link:
-        """The same by a socket."""
-        return await self.connect_by_socket()
 
     def data(self, seed: int, number: int) -> Any:
         return make_case(seed, number, self.codes).data
@@ -205,7 +209,7 @@ class ProxiedTarget(BrokerTarget):
         return make_proxy_case(seed, number, super().data(seed, number))
 
 
-class NamesrvTarget:
+class NamesrvTarget(Target):
     """A name server with one broker that keeps itself registered."""
 
     name = "namesrv"
@@ -234,14 +238,6 @@ class NamesrvTarget:
 
     async def connect_by_socket(self) -> Link:
         return await connect_by_socket(Link(), self._server.port)
-
-    def connect_client(self) -> Link:
-        """Connect a client that sends the frames of the run."""
-        return self.connect()
-
-    async def connect_client_by_socket(self) -> Link:
-        """The same by a socket."""
-        return await self.connect_by_socket()
 
     def data(self, seed: int, number: int) -> bytes:
         return make_case(seed, number, self.codes).data

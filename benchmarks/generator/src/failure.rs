@@ -1,6 +1,7 @@
 //! What ends a run: a wrong answer, a lost connection, a bad argument. Never a slow figure.
 
 use std::fmt;
+use std::process::ExitCode;
 
 #[derive(Debug)]
 pub struct Failure(String);
@@ -34,6 +35,20 @@ impl From<nix::errno::Errno> for Failure {
 impl From<lexopt::Error> for Failure {
     fn from(error: lexopt::Error) -> Self {
         Failure(error.to_string())
+    }
+}
+
+/// Prints what a program has to say, or why it failed; its exit status tells which.
+pub fn told(program: &str, outcome: Result<String>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(failure) => {
+            eprintln!("{program}: {failure}");
+            ExitCode::FAILURE
+        }
     }
 }
 

@@ -21,20 +21,11 @@ use serde_json::json;
 
 use crate::arguments::{Arguments, HELP};
 use crate::engine::Outcome;
-use crate::failure::Result;
+use crate::failure::{told, Result};
 use crate::loads::Load;
 
 fn main() -> ExitCode {
-    match measure() {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("rocketmq-load: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    told("rocketmq-load", measure())
 }
 
 fn measure() -> Result<String> {

@@ -18,7 +18,7 @@ from rocketmq_py.broker.runtime_info import SERVES_GRPC
 from rocketmq_py.broker.static_topic.forward import Forwarder
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
-from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.bodies.route import KvTable, QueueData
 from rocketmq_py.protocol.bodies.static_topic import TopicConfigAndMapping
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -170,9 +170,7 @@ class OtherMasters:
         if now < until_ms:
             return serves
         try:
-            reply = await self._forwarder.ask(name, route.topic, RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader())
-            if reply.code:
-                raise BrokerError.of(reply.code, reply.remark, address)
+            reply = await self._forwarder.ask_for(name, route.topic, RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader())
             serves = KvTable.decode(bytes(reply.body)).table.get(SERVES_GRPC) == "true"
         except RocketMQError as e:
             _log.warning("broker %s at %s does not say whether it serves gRPC: %s", name, address, e)
@@ -185,7 +183,5 @@ class OtherMasters:
             self._serving = {address: known for address, known in self._serving.items() if now < known[1]}
 
     async def _message_type(self, topic: str, name: str) -> str | None:
-        reply = await self._forwarder.ask(name, topic, RequestCode.GET_TOPIC_CONFIG, TopicName(topic=topic))
-        if reply.code:
-            raise BrokerError.of(reply.code, reply.remark, name)
+        reply = await self._forwarder.ask_for(name, topic, RequestCode.GET_TOPIC_CONFIG, TopicName(topic=topic))
         return TopicConfigAndMapping.decode(bytes(reply.body)).attributes.get(MESSAGE_TYPE)

@@ -154,8 +154,7 @@ class Sending:
         )  # fmt: skip
         inner = Inner(RequestCode.END_TRANSACTION, header)
 
-        def answer(reply: Reply, ext: Mapping[str, str] | None = None) -> None:
-            del ext
+        def answer(reply: Reply) -> None:
             call.answer(StatusResponse(status=status_of(reply)).encode())
 
         if place.broker_name != self._name:
@@ -163,7 +162,7 @@ class Sending:
                 text = f"the transaction is one of broker {place.broker_name}, this is {self._name}"
                 raise CallRefused(Code.INVALID_TRANSACTION_ID, text)
             if header.commit_or_rollback:
-                self._others.forward(place.broker_name, topic, inner.code, header, answer)
+                self._others.forward(place.broker_name, topic, inner.code, header, lambda reply, _: answer(reply))
             else:
                 answer(Reply())  # brokers do not answer it
             return

@@ -200,9 +200,8 @@ def answer_pieces(extra: dict[str, str], code: int = 0, remark: str | None = Non
     """
     number, *marks = (b"1234567890", b"<id>", b"<queue>", b"<offset>", b"<key>")
     msg_id, queue, offset, uniq_key = (mark.decode() for mark in marks)
-    left = encode_reply(Reply(code, remark, ext=send_fields(msg_id, queue, offset, uniq_key, extra)), int(number))[
-        HEAD_SIZE:
-    ]
+    reply = Reply(code, remark, ext=send_fields(msg_id, queue, offset, uniq_key, extra))
+    left = encode_reply(reply, int(number))[HEAD_SIZE:]
     pieces = []
     for mark in (number, *marks):
         piece, _, left = left.partition(mark)

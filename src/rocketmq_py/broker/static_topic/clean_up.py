@@ -14,7 +14,7 @@ from rocketmq_py.broker.metadata.queue_mappings import TopicQueueMappings
 from rocketmq_py.broker.static_topic.forward import Forwarder
 from rocketmq_py.core.broker.static_topic import earliest_items, led_elsewhere, outdated_queues, without_expired
 from rocketmq_py.core.logical_queues import mock_broker_name
-from rocketmq_py.errors import BrokerError, RocketMQError
+from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import TopicStatsTable
 from rocketmq_py.protocol.bodies.static_topic import MappingDetail, TopicConfigAndMapping
@@ -101,9 +101,7 @@ class MappingCleanUp:
             own = [item.queue_id for item in earliest_items(detail).values() if item.bname == broker]
             return {(broker, queue_id): self._store.queue_range(detail.topic, queue_id) for queue_id in own}
         header = TopicName(topic=detail.topic, bname=broker, lo=False)
-        reply = await self._forwarder.ask(broker, detail.topic, RequestCode.GET_TOPIC_STATS_INFO, header)
-        if reply.code:
-            raise BrokerError.of(reply.code, reply.remark, broker)
+        reply = await self._forwarder.ask_for(broker, detail.topic, RequestCode.GET_TOPIC_STATS_INFO, header)
         extents = TopicStatsTable.read(bytes(reply.body)).queues()
         return {
             (queue.broker_name, queue.queue_id): (extent.min_offset, extent.max_offset)
@@ -126,7 +124,5 @@ class MappingCleanUp:
     async def _mapping(self, broker: str, topic: str) -> MappingDetail | None:
         """Query the mapping of a topic at another broker; None if that broker has none."""
         header = TopicName(topic=topic, bname=broker, lo=True)
-        reply = await self._forwarder.ask(broker, topic, RequestCode.GET_TOPIC_CONFIG, header)
-        if reply.code:
-            raise BrokerError.of(reply.code, reply.remark, broker)
+        reply = await self._forwarder.ask_for(broker, topic, RequestCode.GET_TOPIC_CONFIG, header)
         return TopicConfigAndMapping.decode(bytes(reply.body)).mapping_detail

@@ -9,7 +9,7 @@ from rocketmq_py.broker.cluster.route_lookup import ROUTE_MS, RouteCache
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.peer import Reply as RemoteReply
 from rocketmq_py.core.route import MASTER_ID, TopicRoute
-from rocketmq_py.errors import NetworkError, NoRouteError
+from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.remoting.rpc_client import RpcClient
@@ -99,6 +99,16 @@ class Forwarder:
         except NetworkError:
             self._routes.remove(topic)
             raise
+
+    async def ask_for(self, broker_name: str, topic: str, code: RequestCode, header: Header) -> RemoteReply:
+        """As :meth:`ask`, but the answer must be success.
+
+        :raises BrokerError: the broker answers with another code.
+        """
+        reply = await self.ask(broker_name, topic, code, header)
+        if reply.code:
+            raise BrokerError.of(reply.code, reply.remark, broker_name)
+        return reply
 
     async def route(self, topic: str, *, max_age_ms: int = ROUTE_MS) -> TopicRoute:
         """Return the route of a topic.

@@ -131,14 +131,15 @@ class IndexScrub:
     # -- records
 
     def doubt(self, begin: int, end: int) -> None:
-        """Note a part of the log, behind all those before, whose keys say nothing about the index in this pass.
+        """Note a part of the log whose keys say nothing about the index in this pass.
 
         It is damaged, or is the record before damage: properties have no checksum.
         """
         if len(self._doubtful) < _MOST_DOUBTFUL:
             self._doubtful.append((begin, end))
         else:
-            self._doubtful[-1] = self._doubtful[-1][0], end
+            first, last = self._doubtful[-1]
+            self._doubtful[-1] = min(first, begin), max(last, end)
 
     def _is_doubtful(self, physical: int) -> bool:
         place = bisect_right(self._doubtful, (physical, self._log_end)) - 1
@@ -265,6 +266,7 @@ class IndexScrub:
     def _report(self) -> None:
         for path, count in self._wrong.items():
             self._tell(f"{path} is damaged: {count} of its slots and entries point elsewhere")
+        self._doubtful.sort()
         missing = [physical for physical in self._missing if not self._is_doubtful(physical)]
         if missing:
             self._tell(

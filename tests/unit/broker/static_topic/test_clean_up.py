@@ -36,6 +36,9 @@ class Remote:
             raise answer
         return answer
 
+    async def ask_for(self, *request: Any) -> Reply:
+        return await Forwarder.ask_for(self, *request)  # type: ignore[arg-type]
+
     async def route(self, topic: str, *, max_age_ms: int) -> Any:
         raise NoRouteError(f"no route of {topic} ({max_age_ms})")
 

@@ -19,7 +19,7 @@ use std::time::Instant;
 use lexopt::{Arg, ValueExt};
 use serde_json::json;
 
-use crate::failure::Result;
+use crate::failure::{told, Result};
 use crate::histogram::Histogram;
 use crate::http2::{Answer, Connection};
 
@@ -56,16 +56,7 @@ enum Call {
 }
 
 fn main() -> ExitCode {
-    match measure() {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(failure) => {
-            eprintln!("rocketmq-grpc-load: {failure}");
-            ExitCode::FAILURE
-        }
-    }
+    told("rocketmq-grpc-load", measure())
 }
 
 fn parse() -> Result<Option<Arguments>> {
