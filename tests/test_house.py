@@ -25,6 +25,8 @@ OWN_TESTS = sorted((ROOT / "tests").rglob("*.py"))
 FILE_LINES = 800
 FUNCTION_LINES = 60
 MEDIAN_FUNCTION_LINES = 10
+FILE_BYTES = 256 * 1024
+"""Size of the largest file that belongs here, a picture; what programs write while they run is larger."""
 OUTSIDE = re.compile(r"/work/|/root/|/home/\w|/opt/|TODO|FIXME|XXX\b(?<!TOPIC_XXXX)|pypi\.org|repo1?\.maven")
 """Paths of one machine, registry hosts, and words of unfinished work."""
 ASPECTS = {
@@ -75,6 +77,13 @@ def tracked() -> list[Path]:
 def test_files_are_short() -> None:
     long = [name(path) for path in SOURCES + OWN_TESTS if len(path.read_text().splitlines()) >= FILE_LINES]
     assert not long, "\n".join(long)
+
+
+def test_no_file_is_large() -> None:
+    large = [
+        f"{name(path)} has {path.stat().st_size:,} bytes" for path in tracked() if path.stat().st_size > FILE_BYTES
+    ]
+    assert not large, "\n".join(large)
 
 
 def test_functions_are_short() -> None:
