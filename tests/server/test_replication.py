@@ -306,3 +306,26 @@ def test_replication_frames_follow_the_protocol(play) -> None:
         writer.close()
 
     play(scenario)
+
+
+def test_a_slave_follows_a_topic_that_is_deleted_and_created_again(play) -> None:
+    async def scenario(made: Pairs) -> None:
+        master = await made.broker("master")
+        slave = await made.slave_of(master)
+        for number in range(5):
+            await made.send(master, b"old %d" % number)
+        await caught_up(master, slave)
+        deleted = Command(Code.DELETE_TOPIC_IN_BROKER, ext={"topic": "T"})
+        assert (await made.caller.invoke(master.address, deleted, SECONDS)).code == 0
+        for number in range(3):
+            assert (await made.send(master, b"new %d" % number)).ext["queueOffset"] == str(number)
+        await caught_up(master, slave)
+        both = [broker.services.store for broker in (master, slave)]
+        assert [store.queue_range("T", 0) for store in both] == [(0, 3), (0, 3)]
+        assert both[1].get("T", 0, 0, 32).body == both[0].get("T", 0, 0, 32).body
+        await slave.stop()
+        again = await made.slave_of(master)
+        await caught_up(master, again)
+        assert again.services.store.queue_range("T", 0) == (0, 3)
+
+    play(scenario)

@@ -197,7 +197,7 @@ class MessageStore:
         """Rebuilds the consume queues whose rebuild the start has put off."""
         self.rebuild.on_finished = self._rebuilt
         if self._is_slave:
-            received = RecordDispatch(config, self._queues, self._index, self._commit_replica)
+            received = RecordDispatch(config, self._queues, self._index, self._commit_replica, self._ends.delete)
             self._replica = Replica(log, self._writer, received, self.commit_pending)
             self._allow()
         self._is_open = True

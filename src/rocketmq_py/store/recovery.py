@@ -447,7 +447,12 @@ class Recovery:
 
     def _dispatch_scan(self, scan: LogScan) -> None:
         dispatch = self._dispatch = RecordDispatch(
-            self._config, self._queues, self._index, self._commit_pending, self._index.end_physical, self._scanned_from
+            self._config,
+            self._queues,
+            self._index,
+            self._commit_pending,
+            indexed_to=self._index.end_physical,
+            scanned_from=self._scanned_from,
         )
         count, reported = 0, scan.end
         for found in scan:

@@ -42,15 +42,18 @@ class RecordDispatch:
     """Adds entries to queues and keys to the index; both stay pending until they are committed.
 
     :param commit_pending: makes pending entries of the queues in ``touched`` readable; called before a gap in a queue.
+    :param recreated: called at a slave, which gets each record once, with the topic of a queue that begins anew because
+        the master has deleted the topic and created it again; None anywhere else.
     :param indexed_to: offset of the log up to which the index already has the keys.
     :param scanned_from: offset of the log from which on it is scanned after a crash; None if it is not.
     """
 
     def __init__(
         self, config: StoreConfig, queues: QueueTable, index: MessageIndex, commit_pending: Callable[[], None],
-        indexed_to: int = 0, scanned_from: int | None = None,
+        recreated: Callable[[str], None] | None = None, *, indexed_to: int = 0, scanned_from: int | None = None,
     ) -> None:  # fmt: skip
         self._queues = queues
+        self._recreated = recreated
         self._scanned_from = scanned_from
         self._index = index
         self._commit_pending = commit_pending
@@ -108,6 +111,24 @@ class RecordDispatch:
             )  # fmt: skip
         return False
 
+    def _begun_anew(self, queue: ConsumeQueue, found: Found) -> ConsumeQueue | None:
+        """Return the empty queue of a topic that was deleted, with the files of its queues, and created again.
+
+        :param found: the record with queue offset 0 that says so, if all entries of ``queue`` are older.
+        :returns: None if the queue has the record.
+        """
+        if self._recreated is not None:
+            self._commit_pending()
+            if queue.is_unfinished or queue.last_physical_end() > found.physical_offset:
+                return None
+            _log.warning("%s begins anew: the master has deleted its topic and created it again", queue)
+            self._recreated(queue.topic)
+            return self._queues.renew(queue)
+        if self._is_of_log_only(queue):
+            self._commit_pending()
+            return self._queues.replace(queue)
+        return None
+
     def _is_of_log_only(self, queue: ConsumeQueue) -> bool:
         """True if all entries of a queue come from the log that is being read: its files had none."""
         if (queue.topic, queue.queue_id) in self._queues.damaged:
@@ -142,10 +163,8 @@ class RecordDispatch:
 
     def _enqueue(self, queue: ConsumeQueue, found: Found, properties: dict[bytes, bytes]) -> None:
         if found.queue_offset != queue.next_offset:
-            if found.queue_offset == 0 and self._is_of_log_only(queue):
-                # The topic was deleted, with the files of its queues, and created again.
-                self._commit_pending()
-                queue = self._queues.replace(queue)
+            if found.queue_offset == 0 and (empty := self._begun_anew(queue, found)) is not None:
+                queue = empty
             elif found.queue_offset < queue.next_offset and not queue.is_empty:
                 return
             if not self._is_plausible(queue, found):

@@ -227,6 +227,12 @@ class QueueTable:
         self._add(empty)
         return empty
 
+    def renew(self, queue: ConsumeQueue) -> ConsumeQueue:
+        """Replace a queue of an open store by an empty one, as if its topic were removed and created again."""
+        key = queue.topic, queue.queue_id
+        self._leaving[key] = self.by_key.pop(key)
+        return self.create(*key, batched=queue.is_batched)
+
     def put_off(self, key: tuple[str, int], end: QueueEnd) -> UnfinishedQueue:
         """Replace a damaged queue by one that continues at the end that it had, and gets its entries later."""
         whole = self._make(*key, batched=end.batched)

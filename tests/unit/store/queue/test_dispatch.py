@@ -17,6 +17,7 @@ from rocketmq_py.store.queue import queue_table
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
 from rocketmq_py.store.queue.lost_messages import lost_messages, offsets_between
+from rocketmq_py.store.queue.queue_ends import QueueEnd
 from rocketmq_py.store.queue.queue_table import QueueTable
 from rocketmq_py.wire.java_hash import string_hash
 from tests.unit.store.coldfs import ByHand
@@ -31,13 +32,15 @@ TAG_A = 97
 class World:
     """A table of queues and an index, to which records are dispatched."""
 
-    def __init__(self, indexed_to: int = 0) -> None:
+    def __init__(self, indexed_to: int = 0, *, is_slave: bool = False) -> None:
         fs, layout = MemoryFileSystem(), StoreLayout(Path("/store"))
         self.fs = fs
         self.queues = QueueTable(fs, layout, SMALL, lambda topic: topic == "B", lambda _: NOW, ByHand())
         self.index = MessageIndex(fs, layout, SMALL, Clock())
         self.commits = 0
-        self.dispatch = RecordDispatch(SMALL, self.queues, self.index, self.commit, indexed_to)
+        self.recreated: list[str] = []
+        recreated = self.recreated.append if is_slave else None
+        self.dispatch = RecordDispatch(SMALL, self.queues, self.index, self.commit, recreated, indexed_to=indexed_to)
 
     def commit(self) -> None:
         self.commits += 1
@@ -72,6 +75,37 @@ def test_a_record_gets_an_entry_and_keys() -> None:
     assert world.index.waiting[:12] == [prefix, b"u", 0, NOW, prefix, b"k", 0, NOW, prefix, b"l", 0, NOW]
     assert world.index.waiting[14::4] == [2 * SIZE] * 3
     assert world.dispatch.last_timestamp == NOW + 1
+
+
+def test_a_queue_of_a_slave_begins_anew_with_a_record_behind_its_end_that_has_offset_0() -> None:
+    world = World(is_slave=True)
+    for number in range(4):
+        world.take(number, properties=b"")
+    world.take(4, queue_id=1, queue_offset=0, properties=b"")
+    former = world.queues.by_key["T", 0]
+    world.take(5, queue_offset=0, properties=b"")
+    world.take(6, queue_offset=1, properties=b"")
+    assert world.entries() == [(5 * SIZE, SIZE, 0), (6 * SIZE, SIZE, 0)]
+    assert world.entries(queue_id=1) == [(4 * SIZE, SIZE, 0)]
+    assert world.recreated == ["T"]
+    assert not world.queues.is_current(former)
+
+
+def test_a_queue_of_a_slave_that_has_a_record_stays_as_it_is() -> None:
+    world = World(is_slave=True)
+    for number in (0, 1, 2, 0):
+        world.take(number, properties=b"")
+    assert world.entries() == [(number * SIZE, SIZE, 0) for number in range(3)]
+    assert world.recreated == []
+
+
+def test_a_queue_of_a_slave_that_is_being_rebuilt_does_not_begin_anew() -> None:
+    world = World(is_slave=True)
+    end = QueueEnd("T", 0, batched=False, first=0, end=3, next_offset=3, checksums={})
+    unfinished = world.queues.put_off(("T", 0), end)
+    world.take(7, queue_offset=0, properties=b"")
+    assert world.queues.is_current(unfinished)
+    assert world.recreated == []
 
 
 def test_records_of_transactions_get_entries_and_keys_by_their_kind() -> None:
