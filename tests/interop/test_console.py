@@ -98,6 +98,8 @@ def pages(shop: Shop) -> dict[str, str]:
         "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
         "settings": "/settings", "access": "/access",
         "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "send": f"{topic}/send",
+        "new-topic": "/new-topic?topic=fresh&type=FIFO", "change-topic": f"{topic}/change?read=2",
+        "delete-topic": f"{topic}/delete",
         "messages": f"{topic}/messages", "message": shop.offset_path,
         "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
         "history": f"{group}/history", "member": f"{group}/members/{quote(shop.client, safe='')}",
@@ -225,3 +227,27 @@ def test_a_stranger_sends_a_message_and_reads_it(shop: Shop, browser: Any) -> No
     assert browser.find_element(By.ID, "body").text == "<i>by hand</i>"
     browser.get(f"{shop.address}/topics/{shop.topic}/messages?key=by-hand")
     assert browser.find_elements(By.LINK_TEXT, "by-hand")
+
+
+def test_a_stranger_creates_a_topic_changes_it_and_deletes_it(shop: Shop, browser: Any) -> None:
+    name = f"made-{uuid.uuid4().hex[:8]}"
+    browser.get(f"{shop.address}/topics")
+    browser.find_element(By.LINK_TEXT, "Create a topic").click()
+    until(browser, lambda seen: seen.find_elements(By.NAME, "topic"))[0].send_keys(f"{name}\n")
+    until(browser, lambda seen: seen.find_elements(By.CSS_SELECTOR, "form[method='post'] button"))[0].click()
+    assert until(browser, lambda seen: seen.find_elements(By.ID, "changed"))[0].text == "1"
+    browser.get(f"{shop.address}/topics/{name}/change?read=2")
+    browser.find_element(By.CSS_SELECTOR, "form[action$='/change'] button").click()
+    assert until(browser, lambda seen: seen.find_elements(By.ID, "changed"))[0].text == "1"
+    with Admin(shop.namesrv) as admin:
+        [config] = admin.topic_config(name).values()
+        assert (config.read_queue_nums, config.write_queue_nums, config.attributes) == (
+            2,
+            8,
+            {"message.type": "NORMAL"},
+        )
+        browser.get(f"{shop.address}/topics/{name}")
+        browser.find_element(By.LINK_TEXT, "Delete").click()
+        until(browser, lambda seen: seen.find_elements(By.ID, "typed"))[0].send_keys(f"{name}\n")
+        assert until(browser, lambda seen: seen.find_elements(By.ID, "changed"))[0].text == "1"
+        assert name not in admin.topics()

@@ -35,6 +35,7 @@ from rocketmq_py.console.pages import (
     reset,
     send,
     settings,
+    topic_changes,
     topics,
     waiting,
 )
@@ -111,6 +112,12 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
     if not console.read_only:
         routes += [
             Route("/transactions", show(waiting.resume), methods=["POST"]),
+            Route("/new-topic", show(topic_changes.new), methods=["GET"]),
+            Route("/new-topic", show(topic_changes.create), methods=["POST"]),
+            Route("/topics/{topic}/change", show(topic_changes.what_if), methods=["GET"]),
+            Route("/topics/{topic}/change", show(topic_changes.change), methods=["POST"]),
+            Route("/topics/{topic}/delete", show(topic_changes.deletion), methods=["GET"]),
+            Route("/topics/{topic}/delete", show(topic_changes.delete), methods=["POST"]),
             Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
             Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
             Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),

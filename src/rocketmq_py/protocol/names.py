@@ -38,6 +38,11 @@ SYSTEM_GROUPS = frozenset(
 )  # fmt: skip
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
+MESSAGE_TYPE = "message.type"
+"""The attribute of a topic that says which messages it takes."""
+MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "UNSPECIFIED")
+"""Types that the command and the console set."""
+
 MAX_TOPIC_LENGTH = 127
 MAX_RETRY_TOPIC_LENGTH = 255
 MAX_GROUP_LENGTH = 255

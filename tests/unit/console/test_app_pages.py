@@ -26,7 +26,8 @@ PAGES = [
     "/groups/billing/reset?topic=orders&target=earliest", "/groups/billing/reset?topic=orders&target=shift&value=-1",
     "/groups/billing/reset?topic=orders&target=time&value=1h", "/search?q=o", "/audit", "/doctor?topic=orders",
     "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/producers",
-    "/settings", "/access", "/topics/orders/send?body=b&keys=k&tag=t",
+    "/settings", "/access", "/topics/orders/send?body=b&keys=k&tag=t", "/new-topic", "/new-topic?topic=fresh",
+    "/topics/orders/change", "/topics/orders/change?read=9", "/topics/orders/delete",
 ]  # fmt: skip
 
 
@@ -154,6 +155,7 @@ def test_no_method_changes_anything_read_only() -> None:
     changing = {path for path, method in may if method not in ("GET", "HEAD")}
     assert changing == {
         "/transactions", "/topics/{topic}/send", "/groups/{group}/dead/resend", "/groups/{group}/reset",
+        "/new-topic", "/topics/{topic}/change", "/topics/{topic}/delete",
     }  # fmt: skip
 
     async def work(browser: httpx.AsyncClient, console: Console) -> None:

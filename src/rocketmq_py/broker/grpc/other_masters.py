@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.broker.runtime_info import SERVES_GRPC
 from rocketmq_py.broker.static_topic.forward import Forwarder
@@ -26,6 +25,7 @@ from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.headers.base import Header, NoHeader
 from rocketmq_py.protocol.headers.topic import TopicName
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 from rocketmq_py.server.reply import Reply
 from rocketmq_py.tasks import Background
 

@@ -6,7 +6,6 @@ from rocketmq_py.broker.grpc.access import CallAccess
 from rocketmq_py.broker.grpc.other_masters import OtherMasters
 from rocketmq_py.broker.grpc.replies import status_of, topic_name
 from rocketmq_py.broker.grpc.requests import Inner, Requests
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
 from rocketmq_py.broker.metadata.topics import TopicConfigs
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import topic_types
@@ -16,6 +15,7 @@ from rocketmq_py.protocol.grpc.enums import Code, MessageType
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.grpc.service import RecallMessageRequest, RecallMessageResponse
 from rocketmq_py.protocol.headers.send import RecallMessage
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.reply import Reply

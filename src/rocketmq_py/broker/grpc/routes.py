@@ -11,7 +11,6 @@ from rocketmq_py.broker.grpc.access import CallAccess
 from rocketmq_py.broker.grpc.other_masters import Elsewhere, OtherMasters
 from rocketmq_py.broker.grpc.replies import group_name, topic_name
 from rocketmq_py.broker.metadata.groups import SubscriptionGroups
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
 from rocketmq_py.broker.metadata.topics import TopicConfigs, is_readable, is_writable
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import topic_types
@@ -28,6 +27,7 @@ from rocketmq_py.protocol.grpc.service import (
     QueryRouteResponse,
     StatusResponse,
 )
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.wire.protobuf import ProtoMessage
 

@@ -9,7 +9,6 @@ from rocketmq_py.broker.grpc.access import CallAccess
 from rocketmq_py.broker.grpc.other_masters import OtherMasters
 from rocketmq_py.broker.grpc.replies import status_of, topic_name
 from rocketmq_py.broker.grpc.requests import Inner, Requests
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE
 from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import check_message, is_zlib, stored_properties, topic_types, type_of
@@ -31,6 +30,7 @@ from rocketmq_py.protocol.grpc.service import (
 )
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.headers.transaction import EndTransaction
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.reply import Reply

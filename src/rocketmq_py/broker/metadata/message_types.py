@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rocketmq_py.broker.metadata.topic_attributes import MESSAGE_TYPE, MIXED, PRIORITY
+from rocketmq_py.broker.metadata.topic_attributes import MIXED, PRIORITY
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 
 _INT_DIGITS = 11
 _DELAYS = (Property.DELAY_LEVEL, Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS)

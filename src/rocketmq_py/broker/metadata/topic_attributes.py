@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.codes import ResponseCode as Code
+from rocketmq_py.protocol.names import MESSAGE_TYPE
 
-MESSAGE_TYPE = "message.type"
 MIXED = "MIXED"
 PRIORITY = "PRIORITY"
 

@@ -16,13 +16,13 @@ from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 from rocketmq_py.cli.output.times import show_time
 from rocketmq_py.cli.topic.tail import tail
+from rocketmq_py.protocol.names import MESSAGE_TYPES
+from rocketmq_py.protocol.sys_flag import PERMISSIONS
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin
     from rocketmq_py.protocol.bodies.topic import TopicConfig
 
-PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
-TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "UNSPECIFIED")
 QUEUE_COLUMNS = ("broker", "queue", "minOffset", "maxOffset", "messages", "lastStored")
 
 
@@ -101,7 +101,7 @@ def message_type(config: TopicConfig) -> str:
 
 def _attributes(function: Any) -> Any:
     options = (
-        click.option("--type", "kind", type=click.Choice(TYPES, case_sensitive=False), help="Message type."),
+        click.option("--type", "kind", type=click.Choice(MESSAGE_TYPES, case_sensitive=False), help="Message type."),
         click.option("--attribute", "attributes", metavar="NAME=VALUE", multiple=True,
                      help="A topic attribute; NAME= removes it."),
         click.option("--read-queues", type=click.IntRange(min=1), metavar="N", help="Readable queues on each broker."),

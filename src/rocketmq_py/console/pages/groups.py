@@ -52,14 +52,14 @@ async def groups(console: Console, request: Request) -> Page:
     admin = console.connection.admin()
 
     async def with_members(row: dict[str, Any]) -> dict[str, Any]:
-        return row | {"members": await _member_count(admin, row["group"])}
+        return row | {"members": await member_count(admin, row["group"])}
 
     data = {"q": text, "sort": sort, "groups": await each(shown, with_members), "pages": pages,
             "silent": silent_brokers(admin, answers=silent)}  # fmt: skip
     return Page("groups.html", data, "groups", view.COLUMNS)
 
 
-async def _member_count(admin: Admin, group: str) -> int | None:
+async def member_count(admin: Admin, group: str) -> int | None:
     """Return the number of connected members; None if nobody answers."""
     try:
         found = await admin.members(group)

@@ -8,14 +8,13 @@ from typing import Any
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import TopicOffset
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from rocketmq_py.protocol.names import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
+from rocketmq_py.protocol.names import DLQ_PREFIX, MESSAGE_TYPE, RETRY_PREFIX, is_system_topic
 
 COLUMNS = ("topic", "kind", "type", "brokers", "readQueues", "writeQueues", "perm", "messages", "lastStored")
 QUEUE_COLUMNS = ("broker", "queue", "minOffset", "maxOffset", "messages", "lastStored")
 
 NORMAL, RETRY, DEAD, SYSTEM = "normal", "retry", "dead", "system"
 KINDS = (NORMAL, RETRY, DEAD, SYSTEM)
-_TYPE = "message.type"
 _PERMS = {0: "–", 2: "w", 4: "r", 6: "rw"}
 
 
@@ -52,7 +51,7 @@ def topic_row(
     return {
         "topic": topic,
         "kind": kind,
-        "type": next((config.attributes[_TYPE] for config in known if _TYPE in config.attributes), None),
+        "type": next((config.attributes[MESSAGE_TYPE] for config in known if MESSAGE_TYPE in config.attributes), None),
         "brokers": len(configs) or None,
         "readQueues": sum(config.read_queue_nums for config in known) if known else None,
         "writeQueues": sum(config.write_queue_nums for config in known) if known else None,
