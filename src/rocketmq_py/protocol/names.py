@@ -42,6 +42,8 @@ MESSAGE_TYPE = "message.type"
 """The attribute of a topic that says which messages it takes."""
 MESSAGE_TYPES = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "UNSPECIFIED")
 """Types that the command and the console set."""
+PERMISSIONS = {"rw": 6, "r": 4, "w": 2, "none": 0}
+"""Permissions of a topic by the words of the command and the console."""
 
 MAX_TOPIC_LENGTH = 127
 MAX_RETRY_TOPIC_LENGTH = 255

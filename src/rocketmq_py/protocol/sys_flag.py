@@ -26,6 +26,3 @@ PERM_READ = 0x4
 PERM_WRITE = 0x2
 PERM_INHERIT = 0x1
 PERM_RW = PERM_READ | PERM_WRITE
-
-PERMISSIONS = {"rw": PERM_RW, "r": PERM_READ, "w": PERM_WRITE, "none": 0}
-"""Permissions of a topic by the words of the command and the console."""

@@ -16,8 +16,7 @@ from rocketmq_py.cli.output.prompts import confirm, yes_option
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_record, echo_rows, output_option
 from rocketmq_py.cli.output.times import show_time
 from rocketmq_py.cli.topic.tail import tail
-from rocketmq_py.protocol.names import MESSAGE_TYPES
-from rocketmq_py.protocol.sys_flag import PERMISSIONS
+from rocketmq_py.protocol.names import MESSAGE_TYPES, PERMISSIONS
 
 if TYPE_CHECKING:
     from rocketmq_py.client.admin.admin import Admin

@@ -17,8 +17,7 @@ from rocketmq_py.console.security import Refused
 from rocketmq_py.console.state import Console, or_unknown, silent_brokers
 from rocketmq_py.console.views import groups as group_view, topic_changes as view, topics as topic_view
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from rocketmq_py.protocol.names import MESSAGE_TYPE, MESSAGE_TYPES, check_topic
-from rocketmq_py.protocol.sys_flag import PERMISSIONS
+from rocketmq_py.protocol.names import MESSAGE_TYPE, MESSAGE_TYPES, PERMISSIONS, check_topic
 
 MOST_QUEUES = 1024
 """Number of queues on each broker that a page gives a topic."""

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import TopicOffset
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from rocketmq_py.protocol.names import MESSAGE_TYPE
-from rocketmq_py.protocol.sys_flag import PERMISSIONS
+from rocketmq_py.protocol.names import MESSAGE_TYPE, PERMISSIONS
 
 COLUMNS = ("broker", "readFrom", "readTo", "writeFrom", "writeTo", "permFrom", "permTo", "typeFrom", "typeTo", "hidden")
 QUEUE_COLUMNS = ("broker", "queues", "messages")
