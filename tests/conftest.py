@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests import quarantine
+from tests import quarantine, times
 from tests.examples import register_profiles
 from tests.interop import javapeer
 
@@ -35,6 +35,11 @@ def interruptible() -> None:
     """A shell starts what runs in the background with interrupts ignored, and so would be what the tests start."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if file := os.environ.get(times.VARIABLE):
+        config.pluginmanager.register(times.Times(Path(file)), "times-of-tests")
 
 
 def pytest_report_header() -> str:
