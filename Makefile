@@ -14,6 +14,12 @@ ONLY ?=
 # Test files side by side: most wait for timers of servers, so more of them run than there are cores. Each takes about
 # 1.5 GB, most of it a Java broker. Tests with Spark run one after the other, they share a session.
 JOBS ?= 4
+# How many examples properties try: tests/examples.py. FLOORS=yes counts in `make test` how much of each package is run.
+EXAMPLES ?= quick
+FLOORS ?=
+UNIT = -m tests.side_by_side -q --hypothesis-profile $(EXAMPLES) -m "not long"
+# There are so many of them that it takes half a minute to collect them.
+NOT_UNIT = --ignore tests/unit --ignore tests/property --ignore tests/test_house.py
 # Compiled modules are kept, whatever the shell says: every server a test starts would compile all of them again.
 export PYTHONDONTWRITEBYTECODE :=
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -35,20 +41,30 @@ pipeline: $(VENV)/.examples ## flights through a topic into Delta tables, exactl
 
 .PHONY: unit
 unit: $(VENV)/.dev ## what needs no server and no Spark, on all cores, with a tenth of the examples of properties
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python -m tests.side_by_side -q --hypothesis-profile quick -m "not long" $(ARGS)
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/python $(UNIT) $(ARGS)
+
+.PHONY: floors
+floors: $(VENV)/.dev ## the same tests, and how much of each package they run
+	$(BIN)/coverage erase
+	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run $(UNIT)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage json --quiet -o .coverage-floors.json
+	$(BIN)/python tools/coverage_floors.py .coverage-floors.json
 
 .PHONY: test
 test: $(VENV)/.dev ## all tests but the long ones, with a third of the examples of properties (ARGS="tests/unit -k wire" for some of them)
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@echo "tests with Spark run beside the others and are shown after them"; \
-	$(BIN)/python -m pytest -m "spark and not long" --durations 15 > .spark-tests.log 2>&1 & spark=$$!; \
+	@$(MAKE) --no-print-directory $(if $(FLOORS),floors,unit) EXAMPLES=some; unit=$$?; \
+	echo "tests with Spark run beside the others and are shown after them"; \
+	$(BIN)/python -m pytest -m "spark and not long" --durations 15 $(NOT_UNIT) > .spark-tests.log 2>&1 & spark=$$!; \
 	trap 'kill $$spark 2>/dev/null' INT TERM; \
 	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile \
-		--hypothesis-profile some --no-loadscope-reorder --durations 30; others=$$?; \
+		--no-loadscope-reorder --durations 30 $(NOT_UNIT); others=$$?; \
 	wait $$spark; spark=$$?; cat .spark-tests.log; rm -f .spark-tests.log; \
-	test $$others -eq 0 -a $$spark -eq 0
+	echo "unit tests, others, tests with Spark ended with status $$unit, $$others, $$spark"; \
+	test $$unit -eq 0 -a $$others -eq 0 -a $$spark -eq 0
 endif
 
 .PHONY: test-long
@@ -57,21 +73,27 @@ test-long: $(VENV)/.dev ## the tests that take minutes each, and all examples of
 	$(BIN)/python -m pytest -m long --durations 0
 
 .PHONY: check
-check: $(VENV)/.dev ## style, types, import layers, generated files, the unit tests and how much of each package they run
+check: static floors ## both, before you open a pull request
+
+.PHONY: static
+static: style types accelerator ## style, types, import layers, generated files, the accelerator's own tests
+
+.PHONY: style
+style: $(VENV)/.dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python tools/make_blocking.py --check
+
+.PHONY: types
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+.PHONY: accelerator
+accelerator: $(VENV)/.dev
 	@if command -v cargo >/dev/null; then set -ex; cd native; cargo test --quiet --locked --no-default-features; \
 		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
 		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
-	$(BIN)/coverage erase
-	TMPDIR=$(or $(SHARED_MEMORY),$(TMPDIR),/tmp) $(BIN)/coverage run -m tests.side_by_side -q \
-		--hypothesis-profile quick -m "not long" tests/unit tests/property
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage json --quiet -o .coverage-floors.json
-	$(BIN)/python tools/coverage_floors.py .coverage-floors.json
 
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
