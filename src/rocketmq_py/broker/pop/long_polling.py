@@ -113,8 +113,6 @@ class PopLongPollingService:
 
     def arrived(self, arrivals: Iterable[Arrival]) -> None:
         """Wake requests that wait for new messages."""
-        if not len(self.table):
-            return
         for arrival in arrivals:
             if self._store.rebuild.has(arrival.topic, arrival.queue_id):
                 continue  # its messages cannot be popped yet
@@ -212,7 +210,8 @@ class PopPolling:
     def arrived(self, arrivals: list[Arrival]) -> None:
         """Wake requests that wait for new messages."""
         for service in self._both:
-            service.arrived(arrivals)
+            if service.table.waiting:  # the check of each read in which messages arrive: attributes, no calls
+                service.arrived(arrivals)
 
     def messages_back(self, topic: str, group: str, queue_id: int | None = None) -> None:
         """Wake requests of a group after messages became visible to it again.

@@ -45,11 +45,12 @@ class PollTable(Generic[T]):
     def __init__(self, *, last_first: bool = False) -> None:
         self._take_at = -1 if last_first else 0
         self._polls: dict[str, dict[PollKey, list[Poll[T]]]] = {}
-        self._count = 0
+        self.waiting = 0
+        """Number of waiting pops."""
         self._next_deadline = _NEVER
 
     def __len__(self) -> int:
-        return self._count
+        return self.waiting
 
     def count(self, key: PollKey) -> int:
         """Return the number of pops that wait with this key."""
@@ -61,12 +62,12 @@ class PollTable(Generic[T]):
         :param per_key: limit of waiting pops with the same key; as in Java, ``per_key`` + 1 may wait.
         :param total: limit of all waiting pops.
         """
-        return self._count < total and self.count(key) <= per_key
+        return self.waiting < total and self.count(key) <= per_key
 
     def add(self, key: PollKey, poll: Poll[T]) -> None:
         """Add a pop; it stays until another method removes it."""
         insort(self._polls.setdefault(key.topic, {}).setdefault(key, []), poll, key=lambda one: one.deadline_ms)
-        self._count += 1
+        self.waiting += 1
         self._next_deadline = min(self._next_deadline, poll.deadline_ms)
 
     def arrived(
@@ -101,7 +102,7 @@ class PollTable(Generic[T]):
         if not polls:
             return []
         taken = polls.pop(self._take_at)
-        self._count -= 1
+        self.waiting -= 1
         if not polls:
             self._drop(key)
         return [taken.token]
@@ -132,7 +133,7 @@ class PollTable(Generic[T]):
                 taken += found
                 if not polls:
                     self._drop(key)
-        self._count -= len(taken)
+        self.waiting -= len(taken)
         return taken
 
     def _drop(self, key: PollKey) -> None:

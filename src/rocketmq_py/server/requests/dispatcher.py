@@ -211,7 +211,7 @@ class Dispatcher:
         left = iter(frames)
         for frame in left:
             if type(frame) is not Frame:
-                answers += self._handle_run(peer, cast("SendRun", frame))
+                answers += self._handle_run(peer, frame)  # type: ignore[arg-type]  # cast() is a call
                 if monotonic() > end:  # first sends to many queues take some 0.1 ms each
                     break
                 continue

@@ -106,13 +106,11 @@ class OsFile:
         return True
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data)
-        while view:
-            done = self._write_some(position, view)
-            position += done
-            view = view[done:]
+        done = self._write_some(position, data) if data else 0
+        while done < len(data):  # seldom
+            done += self._write_some(position + done, memoryview(data)[done:])
 
-    def _write_some(self, position: int, view: memoryview) -> int:
+    def _write_some(self, position: int, view: bytes | bytearray | memoryview) -> int:
         if hasattr(os, "pwrite"):
             return os.pwrite(self._fd, view, position)
         if self._map is not None:  # Windows: the mapping may not show writes to the descriptor
