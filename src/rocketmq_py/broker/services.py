@@ -33,6 +33,7 @@ from rocketmq_py.broker.ha.slave_sync import SlaveSync, Tables
 from rocketmq_py.broker.handlers.admin import AdminHandlers, BrokerHandlers
 from rocketmq_py.broker.handlers.clients import AssignmentHandlers, ClientHandlers
 from rocketmq_py.broker.handlers.groups import GroupHandlers
+from rocketmq_py.broker.handlers.held import HeldHandlers
 from rocketmq_py.broker.handlers.messages import (
     PullHandlers,
     ReplyHandlers,
@@ -323,6 +324,7 @@ class Services:
             ReplyHandlers(self.reply_service),
             PullHandlers(self._static_puller),
             PopHandlers(self.pop),
+            HeldHandlers(self.pull_request_hold, self.pop.polling),
             AssignmentHandlers(
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,

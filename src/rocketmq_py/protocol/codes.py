@@ -129,6 +129,7 @@ class RequestCode(enum.IntEnum):
     # Requests of this project only; other brokers answer REQUEST_CODE_NOT_SUPPORTED.
     SEND_HALF_MESSAGES = 300320
     END_TRANSACTIONS = 300037
+    LIST_HELD_REQUESTS = 300100
 
 
 class ResponseCode(enum.IntEnum):

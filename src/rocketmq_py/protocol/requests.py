@@ -21,6 +21,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers import access, pop
 from rocketmq_py.protocol.headers.admin import (
     BrokerConsumeStats,
+    ListHeldRequests,
     QueryConsumeQueue,
     QueryConsumeTimeSpan,
     QueryCorrectionOffset,
@@ -169,6 +170,7 @@ REQUEST_HEADERS: dict[Code, type[Header]] = {
     Code.PEEK_MESSAGE: pop.PeekMessage,
     Code.NOTIFICATION: pop.Notification,
     Code.POLLING_INFO: pop.PollingInfo,
+    Code.LIST_HELD_REQUESTS: ListHeldRequests,
 }
 """The header class of each request code with header fields; requests of other codes have none."""
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.core.pop.long_polling import ANY_QUEUE, Poll, PollKey, PollTable
+from rocketmq_py.protocol.bodies.statistics import HeldRequest
 from rocketmq_py.protocol.codes import ResponseCode as Code
 from rocketmq_py.protocol.headers.pop import NotificationResponse, PopResponse
 from rocketmq_py.protocol.names import RETRY_PREFIX, is_retry_topic
@@ -88,6 +89,18 @@ class PopLongPollingService:
         self._hold = hold
         self._empty_reply = empty_reply
         self._woken: deque[WaitingPop] = deque()
+
+    def listed(self, kind: str) -> Iterator[HeldRequest]:
+        """Iterate over the held requests, none of which may be added or answered meanwhile.
+
+        :param kind: what they are called.
+        """
+        for key, poll in self.table:
+            held = poll.token.held
+            yield HeldRequest(
+                kind=kind, topic=key.topic, queue_id=key.queue_id, consumer_group=key.group,
+                client_addr=held.peer.address, since=held.born, until=poll.deadline_ms,
+            )  # fmt: skip
 
     def refusal(self, key: PollKey, left_ms: int, poll_time_ms: int) -> Code | None:
         """Return the response code of a request that found nothing if it may not be held, None if it may.
@@ -202,6 +215,14 @@ class PopPolling:
             Reply(header=NotificationResponse(has_msg=False)),
         )  # fmt: skip
         self._both = (self.pops, self.notifications)
+
+    def __len__(self) -> int:
+        return len(self.pops.table) + len(self.notifications.table)
+
+    def __iter__(self) -> Iterator[HeldRequest]:
+        """Iterate over all held requests; none may be added or answered meanwhile."""
+        yield from self.pops.listed("pop")
+        yield from self.notifications.listed("notification")
 
     def hold_request(self, hold: Hold, responder: Responder) -> None:
         """Hold a request that found no messages."""

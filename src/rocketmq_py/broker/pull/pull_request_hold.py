@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rocketmq_py.broker.pull.pull import HeldPull, PullService
 from rocketmq_py.core.broker.hold_table import Held, HoldTable, QueueKey
+from rocketmq_py.protocol.bodies.statistics import HeldRequest
 from rocketmq_py.server import Hold, Peer, Reply, Responder
 from rocketmq_py.server.requests.failures import failure, overloaded
 from rocketmq_py.server.sliced_work import SlicedWork
@@ -21,10 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 class Waiting(NamedTuple):
-    """A held pull and the responder that answers it."""
+    """A held pull, the responder that answers it, and when it was held, in milliseconds."""
 
     pull: HeldPull
     responder: Responder
+    since: int
 
 
 class PullRequestHoldService:
@@ -52,6 +54,16 @@ class PullRequestHoldService:
     def __len__(self) -> int:
         return len(self._table)
 
+    def __iter__(self) -> Iterator[HeldRequest]:
+        """Iterate over the held pulls; none may be added or answered meanwhile."""
+        for key, held in self._table:
+            waiting = held.token
+            yield HeldRequest(
+                kind="pull", topic=key.topic, queue_id=key.queue_id, offset=held.offset, since=waiting.since,
+                consumer_group=waiting.pull.request.header.consumer_group, client_addr=waiting.pull.peer.address,
+                until=held.deadline_ms,
+            )  # fmt: skip
+
     def keep(self, hold: Hold, responder: Responder) -> None:
         """Hold a pull until one of the methods below answers it; refuse it with SYSTEM_BUSY if too many are held."""
         if len(self._table) >= self._limit():
@@ -61,7 +73,7 @@ class PullRequestHoldService:
         self._full = False
         held: Held[HeldPull] = hold.payload
         assert isinstance(hold.key, QueueKey)
-        waiting = Waiting(held.token, responder)
+        waiting = Waiting(held.token, responder, self._store.now())
         self._table.add(
             hold.key,
             Held(held.offset, held.deadline_ms, held.tags_filter, waiting, held.record_filter, responder.peer),

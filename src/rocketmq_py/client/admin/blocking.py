@@ -24,6 +24,7 @@ from rocketmq_py.protocol.bodies.statistics import (
     ConsumerRunningInfo,
     ConsumeTimes,
     CounterValues,
+    HeldRequests,
     ProducerInfo,
     QueueEntries,
 )
@@ -576,6 +577,15 @@ class Admin(BlockingFacade[AioSource]):
         :raises BrokerError: the broker has no such queue.
         """
         return self._run(self._aio.queue_entries(queue, offset, count, group=group))
+
+    def held(self, topic: str = "", group: str = "", *, cluster: str | None = None) -> dict[str, HeldRequests]:
+        """What brokers hold until messages arrive, by broker name; only brokers of this project tell it.
+
+        :param topic: only requests for messages of this topic.
+        :param group: only requests of this group.
+        :param cluster: only of brokers of this cluster.
+        """
+        return self._run(self._aio.held(topic, group, cluster=cluster))
 
     def producers(self, *, cluster: str | None = None) -> dict[str, list[ProducerInfo]]:
         """All connected producers by group; one that is connected to several brokers is there once.

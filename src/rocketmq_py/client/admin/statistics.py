@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rocketmq_py.client.admin.access import AccessAdmin
-from rocketmq_py.errors import SystemError_, TopicNotExist
+from rocketmq_py.errors import RequestNotSupported, SystemError_, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.admin import OffsetWrapper
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ProducerConnection
@@ -13,6 +13,7 @@ from rocketmq_py.protocol.bodies.statistics import (
     ConsumeTimes,
     ConsumeTimeSpans,
     CounterValues,
+    HeldRequests,
     ProducerInfo,
     ProducerTable,
     QueueEntries,
@@ -21,6 +22,7 @@ from rocketmq_py.protocol.bodies.statistics import (
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.admin import (
     BrokerConsumeStats,
+    ListHeldRequests,
     QueryConsumeQueue,
     QueryConsumeTimeSpan,
     ViewBrokerStats,
@@ -97,6 +99,17 @@ class StatisticsAdmin(AccessAdmin):
         return QueueEntries.decode(answer.body) if answer.body else QueueEntries()
 
     # -- clients
+
+    async def held(self, topic: str = "", group: str = "", *, cluster: str | None = None) -> dict[str, HeldRequests]:
+        """What brokers hold until messages arrive, by broker name; only brokers of this project tell it.
+
+        :param topic: only requests for messages of this topic.
+        :param group: only requests of this group.
+        :param cluster: only of brokers of this cluster.
+        """
+        code, header = RequestCode.LIST_HELD_REQUESTS, ListHeldRequests(topic=topic, consumer_group=group)
+        answers = await self._ask_each(await self._brokers(cluster), code, header, without=(RequestNotSupported,))
+        return {broker: HeldRequests.decode(answer.body) for broker, answer in answers.items()}
 
     async def producers(self, *, cluster: str | None = None) -> dict[str, list[ProducerInfo]]:
         """All connected producers by group; one that is connected to several brokers is there once.

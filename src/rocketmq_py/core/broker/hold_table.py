@@ -67,6 +67,10 @@ class HoldTable(Generic[T]):
     def __bool__(self) -> bool:
         return bool(self._queues)
 
+    def __iter__(self) -> Iterator[tuple[QueueKey, Held[T]]]:
+        """Iterate over the pulls, without removing them; the table must not change meanwhile."""
+        return ((key, held) for key, queue in self._queues.items() for held in queue.values())
+
     def add(self, key: QueueKey, held: Held[T]) -> None:
         """Add a pull; it stays until another method removes it."""
         ticket = next(self._tickets)

@@ -8,7 +8,7 @@ in milliseconds.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 from rocketmq_py.core.consumer.subscription import RecordFilter, TagsCodeFilter, accepts_any
@@ -51,6 +51,10 @@ class PollTable(Generic[T]):
 
     def __len__(self) -> int:
         return self.waiting
+
+    def __iter__(self) -> Iterator[tuple[PollKey, Poll[T]]]:
+        """Iterate over the pops, without removing them; the table must not change meanwhile."""
+        return ((key, poll) for keys in self._polls.values() for key, polls in keys.items() for poll in polls)
 
     def count(self, key: PollKey) -> int:
         """Return the number of pops that wait with this key."""

@@ -97,6 +97,38 @@ class ProducerTable(Body, kw_only=True):
     data: dict[str, list[ProducerInfo]] = {}
 
 
+class HeldRequest(Body, kw_only=True):
+    """A request that a broker holds until messages arrive.
+
+    :ivar kind: ``pull``, ``pop`` or ``notification``.
+    :ivar queue_id: -1 for any queue of the topic.
+    :ivar offset: where a pull reads on; None for pops, which read where the group is.
+    :ivar since: when it was held, in milliseconds.
+    :ivar until: when it is answered, also without messages, in milliseconds.
+    """
+
+    kind: str
+    topic: str
+    queue_id: Int32
+    consumer_group: str
+    client_addr: str
+    since: Int64
+    until: Int64
+    offset: Int64 | None = None
+
+
+class HeldRequests(Body, kw_only=True):
+    """The requests that a broker holds (request code 300100), those that wait for the longest first.
+
+    :ivar total: all that are held, also those that were not asked for or are too many.
+    :ivar is_cut: there may be more of those that were asked for.
+    """
+
+    held: list[HeldRequest] = []
+    total: Int64 = 0
+    is_cut: bool = False
+
+
 class TimerCount(Body, kw_only=True):
     """The number of timed messages that wait for one topic; ``time_stamp`` is the time of the last change."""
 

@@ -50,5 +50,16 @@ class QueryConsumeQueue(TopicHeader, kw_only=True):
     consumer_group: str | None = None
 
 
+class ListHeldRequests(Header, kw_only=True):
+    """Asks for the pulls, pops and notifications that a broker holds (request code 300100, of this project only).
+
+    :ivar topic: only those that wait for messages of this topic.
+    :ivar consumer_group: only those of this group.
+    """
+
+    topic: str | None = None
+    consumer_group: str | None = None
+
+
 class VersionResponse(Header, kw_only=True):
     version: str

@@ -140,3 +140,27 @@ async def test_a_running_consumer_is_asked_through_the_broker_that_reaches_it(
     assert asked == {"consumerGroup": "g", "clientId": "c", "jstackEnable": "true"}
     cluster.answers[Code.GET_CONSUMER_RUNNING_INFO] = lambda *_: refused(ResponseCode.SYSTEM_ERROR)
     assert await admin.running_info("g", "c") is None
+
+
+@with_admin()
+async def test_held_requests_are_of_the_brokers_that_tell_them(admin: Admin, cluster: ScriptedCluster) -> None:
+    one = {
+        "kind": "pull",
+        "topic": "t",
+        "queueId": 1,
+        "consumerGroup": "g",
+        "clientAddr": "h:1",
+        "since": 5,
+        "until": 9,
+    }
+    cluster.answers[Code.LIST_HELD_REQUESTS] = lambda address, _: (
+        tree({"held": [one], "total": 4, "isCut": True})
+        if address == "a:1"
+        else refused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+    )
+    found = await admin.held("t", "g")
+    assert list(found) == ["a"]
+    [held] = found["a"].held
+    assert (held.queue_id, held.client_addr, held.offset, held.until) == (1, "h:1", None, 9)
+    assert (found["a"].total, found["a"].is_cut) == (4, True)
+    assert cluster.fields(Code.LIST_HELD_REQUESTS)[0] == {"topic": "t", "consumerGroup": "g"}
