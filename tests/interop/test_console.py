@@ -96,11 +96,13 @@ def pages(shop: Shop) -> dict[str, str]:
     return {
         "cluster": "/", "rates": "/rates", "doctor": f"/doctor?topic={shop.topic}&group={shop.group}",
         "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
-        "settings": "/settings", "access": "/access",
+        "holds": "/holds",
+        "settings": "/settings", "change-setting": "/settings/change?key=fileReservedTime&value=48",
+        "access": "/access",
         "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "send": f"{topic}/send",
         "new-topic": "/new-topic?topic=fresh&type=FIFO", "change-topic": f"{topic}/change?read=2",
         "delete-topic": f"{topic}/delete",
-        "messages": f"{topic}/messages", "message": shop.offset_path,
+        "messages": f"{topic}/messages", "tail": f"{topic}/tail", "message": shop.offset_path,
         "life": f"{shop.offset_path}/life", "groups": "/groups", "group": group,
         "history": f"{group}/history", "member": f"{group}/members/{quote(shop.client, safe='')}",
         "dead": f"{group}/dead", "resend": f"{group}/dead/resend?pick=broker-a:0:0",
@@ -251,3 +253,15 @@ def test_a_stranger_creates_a_topic_changes_it_and_deletes_it(shop: Shop, browse
         until(browser, lambda seen: seen.find_elements(By.ID, "typed"))[0].send_keys(f"{name}\n")
         assert until(browser, lambda seen: seen.find_elements(By.ID, "changed"))[0].text == "1"
         assert name not in admin.topics()
+
+
+def test_messages_appear_as_they_come(shop: Shop, browser: Any) -> None:
+    browser.get(f"{shop.address}/topics/{shop.topic}")
+    browser.find_element(By.LINK_TEXT, "Live messages").click()
+    until(browser, lambda seen: seen.find_elements(By.ID, "tail"))
+    with Producer("shop", shop.namesrv) as producer:
+        producer.send(Message(shop.topic, b"<i>just now</i>", keys="now"))
+    until(browser, lambda seen: "<i>just now</i>" in seen.find_element(By.ID, "tail").text)
+    link = browser.find_element(By.CSS_SELECTOR, "#tail a")
+    link.click()
+    assert until(browser, lambda seen: seen.find_elements(By.ID, "body"))[0].text == "<i>just now</i>"

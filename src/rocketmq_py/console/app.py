@@ -34,9 +34,12 @@ from rocketmq_py.console.pages import (
     messages,
     reset,
     send,
+    setting_changes,
     settings,
+    tail,
     topic_changes,
     topics,
+    users,
     waiting,
 )
 from rocketmq_py.console.security import Guard, Refused, cookie_of, new_cookie, set_cookie
@@ -83,6 +86,7 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         Route("/topics", show(topics.topics)),
         Route("/topics/{topic}", show(topics.topic)),
         Route("/topics/{topic}/messages", show(messages.messages)),
+        Route("/topics/{topic}/tail", show(tail.tail)),
         Route("/topics/{topic}/jump", show(messages.jump)),
         Route("/topics/{topic}/messages/{broker}/{queue}/{offset}", show(messages.message)),
         Route("/messages/{id}", show(messages.by_id)),
@@ -98,6 +102,7 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         Route("/transactions", show(waiting.transactions), methods=["GET"]),
         Route("/timers", show(waiting.timers)),
         Route("/pops", show(waiting.pops)),
+        Route("/holds", show(waiting.holds)),
         Route("/producers", show(waiting.producers)),
         Route("/settings", show(settings.settings)),
         Route("/access", show(settings.access)),
@@ -110,24 +115,34 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
             Route("/logout", login.logout_with(console, sessions), methods=["POST"]),
         ]
     if not console.read_only:
-        routes += [
-            Route("/transactions", show(waiting.resume), methods=["POST"]),
-            Route("/new-topic", show(topic_changes.new), methods=["GET"]),
-            Route("/new-topic", show(topic_changes.create), methods=["POST"]),
-            Route("/topics/{topic}/change", show(topic_changes.what_if), methods=["GET"]),
-            Route("/topics/{topic}/change", show(topic_changes.change), methods=["POST"]),
-            Route("/topics/{topic}/delete", show(topic_changes.deletion), methods=["GET"]),
-            Route("/topics/{topic}/delete", show(topic_changes.delete), methods=["POST"]),
-            Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
-            Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
-            Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
-            Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
-            Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),
-            Route("/groups/{group}/reset", show(reset.reset), methods=["POST"]),
-        ]
+        routes += _changing(show)
     return Starlette(
         routes=routes, middleware=[Middleware(Guard, hosts=tuple(hosts))], exception_handlers={HTTPException: _plain}
     )
+
+
+def _changing(show: _Pages) -> list[Route]:
+    """Return the routes of pages that change something, and of their previews."""
+    return [
+        Route("/transactions", show(waiting.resume), methods=["POST"]),
+        Route("/settings/change", show(setting_changes.what_if), methods=["GET"]),
+        Route("/settings/change", show(setting_changes.change), methods=["POST"]),
+        Route("/access/users", show(users.add), methods=["POST"]),
+        Route("/access/users/{user}", show(users.user), methods=["GET"]),
+        Route("/access/users/{user}", show(users.change), methods=["POST"]),
+        Route("/new-topic", show(topic_changes.new), methods=["GET"]),
+        Route("/new-topic", show(topic_changes.create), methods=["POST"]),
+        Route("/topics/{topic}/change", show(topic_changes.what_if), methods=["GET"]),
+        Route("/topics/{topic}/change", show(topic_changes.change), methods=["POST"]),
+        Route("/topics/{topic}/delete", show(topic_changes.deletion), methods=["GET"]),
+        Route("/topics/{topic}/delete", show(topic_changes.delete), methods=["POST"]),
+        Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
+        Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
+        Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
+        Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
+        Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),
+        Route("/groups/{group}/reset", show(reset.reset), methods=["POST"]),
+    ]
 
 
 async def _plain(_: Request, error: Exception) -> Response:

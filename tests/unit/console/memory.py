@@ -16,6 +16,7 @@ from rocketmq_py.console.state import Console
 from rocketmq_py.errors import PermissionDenied
 from rocketmq_py.model import Message, MessageExt, MessageQueue, RecordHead
 from rocketmq_py.properties import Property, encode_properties
+from rocketmq_py.protocol.bodies.access import UserInfo
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
 from rocketmq_py.protocol.bodies.statistics import (
     ConsumerRunningInfo,
@@ -23,6 +24,8 @@ from rocketmq_py.protocol.bodies.statistics import (
     CounterValues,
     CounterWindow,
     HeldQueue,
+    HeldRequest,
+    HeldRequests,
     ProducerInfo,
 )
 from tests.unit.cli.memory_admin import MemoryAdmin
@@ -47,6 +50,8 @@ class Cluster(MemoryAdmin):
         super().__init__()
         self._silent = {}
         self.states["10.0.0.1:10911"] = {"putTps": "5.0 4.0 3.0", "getTransferredTps": "x", "brokerVersionDesc": "V5"}
+        self.configs["10.0.0.1:10911"] = {"fileReservedTime": "72"}
+        self.user_table["bob"] = UserInfo(username="bob", user_type="Normal", user_status="enable")
         self.add_topic("orders")
         self.add_topic(DEAD.topic)
         self.add_group("billing")
@@ -90,6 +95,11 @@ class Cluster(MemoryAdmin):
 
     async def timers(self, *, cluster: str | None = None) -> dict[str, dict[str, int]]:
         return {"orders": {"broker-a": 4}}
+
+    async def held(self, topic: str = "", group: str = "", *, cluster: str | None = None) -> Any:
+        one = HeldRequest(kind="pull", topic="orders", queue_id=0, consumer_group="billing", client_addr="h:1",
+                          since=NOW - 5_000, until=NOW + 5_000, offset=3)  # fmt: skip
+        return {"broker-a": HeldRequests(held=[one], total=1)}
 
     async def producers(self, *, cluster: str | None = None) -> dict[str, list[ProducerInfo]]:
         return {"shop": [ProducerInfo(client_id="p@1", last_update_timestamp=NOW)]}

@@ -57,7 +57,7 @@ def test_a_reset_is_shown_before_it_is_made() -> None:
     async def work(browser: Browser, console: Console) -> None:
         data = await read(browser, RESET)
         assert (data["topics"], data["queues"], data["members"], data["totals"]) == (["t"], None, None, None)
-        assert data["targets"] == ["earliest", "latest", "time", "offset", "shift"]
+        assert data["targets"] == ["earliest", "latest", "time", "offset", "shift", "group"]
         for missing in ({"topic": "t"}, {"target": "latest"}):
             assert (await read(browser, RESET, **missing))["queues"] is None
         data = await read(browser, RESET, topic="t", target="latest")

@@ -25,9 +25,10 @@ PAGES = [
     "/groups/billing/dead/resend?pick=broker-a:0:0", "/groups/billing/reset",
     "/groups/billing/reset?topic=orders&target=earliest", "/groups/billing/reset?topic=orders&target=shift&value=-1",
     "/groups/billing/reset?topic=orders&target=time&value=1h", "/search?q=o", "/audit", "/doctor?topic=orders",
-    "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/producers",
+    "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/holds", "/producers",
     "/settings", "/access", "/topics/orders/send?body=b&keys=k&tag=t", "/new-topic", "/new-topic?topic=fresh",
-    "/topics/orders/change", "/topics/orders/change?read=9", "/topics/orders/delete",
+    "/topics/orders/tail", "/topics/orders/change", "/topics/orders/change?read=9", "/topics/orders/delete",
+    "/settings/change?key=fileReservedTime&value=48", "/settings/change?key=fileReservedTime", "/access/users/bob",
 ]  # fmt: skip
 
 
@@ -156,13 +157,14 @@ def test_no_method_changes_anything_read_only() -> None:
     assert changing == {
         "/transactions", "/topics/{topic}/send", "/groups/{group}/dead/resend", "/groups/{group}/reset",
         "/new-topic", "/topics/{topic}/change", "/topics/{topic}/delete",
+        "/settings/change", "/access/users", "/access/users/{user}",
     }  # fmt: skip
 
     async def work(browser: httpx.AsyncClient, console: Console) -> None:
         await browser.get("/transactions")  # which gives the browser its cookie
         for path in sorted(changing):
             for method in ("POST", "PUT", "PATCH", "DELETE"):
-                url = path.replace("{group}", "billing").replace("{topic}", "orders")
+                url = path.replace("{group}", "billing").replace("{topic}", "orders").replace("{user}", "bob")
                 for headers in ({}, {"X-HTTP-Method-Override": "POST"}):
                     answer = await browser.request(
                         method, f"{url}?_method=POST", data={"pick": "broker-a:0:0"}, headers=headers

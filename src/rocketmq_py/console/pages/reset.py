@@ -17,6 +17,7 @@ from rocketmq_py.console.views import reset as view
 from rocketmq_py.console.views.picks import move_of, parse_move
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.names import check_group
 
 MOST_QUEUES = 1024
 
@@ -34,13 +35,17 @@ async def what_if(console: Console, request: Request) -> Page:
     if not topic or not target:
         return Page("reset.html", data)
     value = _value(console, target, text)
+    other = await _other(admin, group, topic, text) if target == view.GROUP else {}
     queues = await admin.queues(topic)
     if len(queues) > MOST_QUEUES:
         raise Refused(400, f"topic {topic} has {len(queues)} queues; a page resets at most {MOST_QUEUES}")
     states = await each(queues, lambda queue: _state(admin, group, queue, value if target == view.TIME else None))
-    rows = [view.planned(state, target, value) for state in states]
+    rows = [
+        view.planned(state._replace(of_other=other.get(queue)), target, value)
+        for queue, state in zip(queues, states, strict=True)
+    ]
     for row in rows:
-        row["move"] = move_of(row["broker"], row["queue"], row["from"], row["to"])
+        row["move"] = None if row["to"] is None else move_of(row["broker"], row["queue"], row["from"], row["to"])
     data |= {
         "queues": rows, "totals": view.totals(rows), "members": await _members(admin, group),
         "means": show_time(value) if target == view.TIME else None,
@@ -61,6 +66,16 @@ def _value(console: Console, target: str, text: str) -> int:
     if target in (view.OFFSET, view.SHIFT):
         return parse_number("value", text, least=-(10**18) if target == view.SHIFT else 0)
     return 0
+
+
+async def _other(admin: Admin, group: str, topic: str, other: str) -> dict[MessageQueue, int]:
+    """Return the committed offsets of the group whose offsets are copied."""
+    if other == group:
+        raise Refused(400, f"{group} is the group itself: name the group whose offsets are copied")
+    found = await admin.group_offsets(check_group(other), topic)
+    if not found:
+        raise Refused(404, f"group {other} has no offsets in topic {topic}")
+    return found
 
 
 async def _state(admin: Admin, group: str, queue: MessageQueue, time_ms: int | None) -> view.QueueState:

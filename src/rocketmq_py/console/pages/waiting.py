@@ -22,6 +22,7 @@ from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
 
 MOST = 200
+MOST_HOLDS = 1_000
 MOST_SCANNED = 5_000
 """Number of records of a broker's internal topic that one page reads."""
 
@@ -85,6 +86,24 @@ async def pops(console: Console, request: Request) -> Page:
         "unread": any(scan.left for scan in scans), "silent": silent_brokers(admin),
     }  # fmt: skip
     return Page("pops.html", data, "pops", view.POP_COLUMNS)
+
+
+async def holds(console: Console, request: Request) -> Page:
+    """List the pulls, pops and notifications that brokers hold, the longest wait first."""
+    topic, group = (request.query_params.get(name, "").strip()[:255] for name in ("topic", "group"))
+    admin = console.connection.admin()
+    found = await admin.held(topic, group)
+    rows = view.hold_rows(found, console.now())
+    names = (await admin.cluster()).broker_addr_table
+    silent = silent_brokers(admin)
+    untold = sorted(set(names) - set(found) - {one["broker"] for one in silent})
+    data = {
+        "topic": topic, "group": group, "holds": rows[:MOST_HOLDS], "listed": len(rows),
+        "total": sum(one.total for one in found.values()) if found else None,
+        "isCut": len(rows) > MOST_HOLDS or any(one.is_cut for one in found.values()),
+        "untold": untold, "silent": silent,
+    }  # fmt: skip
+    return Page("holds.html", data, "holds", view.HOLD_COLUMNS)
 
 
 async def _scan(admin: Admin, topic: str) -> Scan:

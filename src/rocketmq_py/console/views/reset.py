@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-EARLIEST, LATEST, TIME, OFFSET, SHIFT = "earliest", "latest", "time", "offset", "shift"
-TARGETS = (EARLIEST, LATEST, TIME, OFFSET, SHIFT)
+EARLIEST, LATEST, TIME, OFFSET, SHIFT, GROUP = "earliest", "latest", "time", "offset", "shift", "group"
+TARGETS = (EARLIEST, LATEST, TIME, OFFSET, SHIFT, GROUP)
 COLUMNS = ("broker", "queue", "minOffset", "maxOffset", "from", "to", "again", "skipped", "gone")
 
 
@@ -15,6 +15,7 @@ class QueueState(NamedTuple):
 
     :ivar committed: the committed offset of the group; None if there is none.
     :ivar at_time: the offset of the first message stored at or after the time that was asked for; None without a time.
+    :ivar of_other: the committed offset of the group whose offsets are copied; None if it has none.
     """
 
     broker: str
@@ -23,6 +24,7 @@ class QueueState(NamedTuple):
     end: int
     committed: int | None
     at_time: int | None = None
+    of_other: int | None = None
 
 
 def planned(state: QueueState, target: str, value: int) -> dict[str, Any]:
@@ -33,6 +35,8 @@ def planned(state: QueueState, target: str, value: int) -> dict[str, Any]:
 
     :param value: the offset, or the number of messages to shift by.
     """
+    if target == GROUP and state.of_other is None:
+        return _unchanged(state)
     wanted = _wanted(state, target, value)
     to = min(max(wanted, state.first), state.end)
     committed = state.committed
@@ -46,8 +50,16 @@ def planned(state: QueueState, target: str, value: int) -> dict[str, Any]:
         "to": to,
         "again": max(0, start - to),
         "skipped": max(0, to - max(start, state.first)),
-        "gone": max(0, min(state.first, start) - wanted) if target in (OFFSET, SHIFT) else 0,
+        "gone": max(0, min(state.first, start) - wanted) if target in (OFFSET, SHIFT, GROUP) else 0,
     }
+
+
+def _unchanged(state: QueueState) -> dict[str, Any]:
+    """Return the row of a queue in which the group whose offsets are copied has none."""
+    return {
+        "broker": state.broker, "queue": state.queue, "minOffset": state.first, "maxOffset": state.end,
+        "from": state.committed, "to": state.committed, "again": 0, "skipped": 0, "gone": 0,
+    }  # fmt: skip
 
 
 def _wanted(state: QueueState, target: str, value: int) -> int:
@@ -57,6 +69,8 @@ def _wanted(state: QueueState, target: str, value: int) -> int:
         return state.end
     if target == TIME:
         return state.end if state.at_time is None else state.at_time
+    if target == GROUP:
+        return state.of_other or 0
     if target == OFFSET:
         return max(0, value)
     return max(0, (state.first if state.committed is None else state.committed) + value)

@@ -9,6 +9,7 @@ from typing import Any
 from rocketmq_py.protocol.bodies.access import AclInfo, UserInfo
 
 COLUMNS = ("key", "value", "brokers", "differs")
+CHANGE_COLUMNS = ("broker", "from", "to")
 RULE_COLUMNS = ("subject", "policy", "resource", "actions", "sourceIps", "decision")
 
 _SECRET = re.compile(r"secret|passw|credential|token|accesskey|header|initauthenticationuser", re.IGNORECASE)
@@ -33,7 +34,12 @@ def rows(configs: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
 
 
 def _shown(key: str, value: str | None) -> str | None:
-    return _HIDDEN if value and _SECRET.search(key) else value
+    return _HIDDEN if value and is_secret(key) else value
+
+
+def is_secret(key: str) -> bool:
+    """Return True if the value of a setting is not shown."""
+    return _SECRET.search(key) is not None
 
 
 def user_rows(users: Iterable[UserInfo]) -> list[dict[str, Any]]:

@@ -9,9 +9,11 @@ from typing import Any
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property
+from rocketmq_py.protocol.bodies.statistics import HeldRequests
 from rocketmq_py.protocol.pop_checkpoint import CheckPoint, CkKey, decode_revive
 
 TRANSACTION_COLUMNS = ("topic", "group", "checks", "since", "broker", "offset", "msgId", "offsetMsgId", "body")
+HOLD_COLUMNS = ("broker", "kind", "topic", "queue", "group", "address", "offset", "since", "waitedMs", "until")
 POP_COLUMNS = ("topic", "broker", "queue", "group", "popped", "until", "overdue", "count", "unacked", "firstOffset")
 HOUR_MS = 3_600_000
 DAY_HOURS = 24
@@ -28,6 +30,24 @@ def transaction_row(half: MessageExt, row: Mapping[str, Any]) -> dict[str, Any]:
         "checks": _number(properties.get(Property.TRANSACTION_CHECK_TIMES)) or 0, "since": half.born_timestamp,
         "offsetMsgId": half.offset_msg_id,
     }  # fmt: skip
+
+
+def hold_rows(held: Mapping[str, HeldRequests], now_ms: int) -> list[dict[str, Any]]:
+    """Return a row for each request that brokers hold, the longest wait first.
+
+    :param held: the answers by broker name.
+    """
+    rows = [
+        {
+            "broker": broker, "kind": one.kind, "topic": one.topic,
+            "queue": one.queue_id if one.queue_id >= 0 else None, "group": one.consumer_group,
+            "address": one.client_addr, "offset": one.offset, "since": one.since,
+            "waitedMs": max(0, now_ms - one.since), "until": one.until,
+        }
+        for broker, answer in held.items()
+        for one in answer.held
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row["since"])
 
 
 def timer_rows(counts: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:

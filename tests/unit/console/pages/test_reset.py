@@ -5,7 +5,8 @@ from __future__ import annotations
 from rocketmq_py.console.state import Console
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.client import ConnectionInfo, ConsumerConnection
-from tests.unit.console.browsing import JSON, Browser, ConsoleAdmin, browse, token
+from tests.unit.cli.messages import message
+from tests.unit.console.browsing import JSON, Q0, Browser, ConsoleAdmin, browse, read, status, token
 
 RESET = "/groups/g/reset"
 
@@ -58,3 +59,35 @@ def test_a_reset_that_is_not_confirmed_looks_at_members_and_offsets() -> None:
         ]
 
     browse(admin, work)
+
+
+def test_offsets_of_another_group_are_looked_at_and_copied() -> None:
+    class TwoGroups(Admin):
+        async def group_offsets(self, group: str, topic: str) -> dict[MessageQueue, int]:
+            return {queue: state.consumer_offset for queue, state in self.committed[group].items()}
+
+    admin = TwoGroups()
+    admin.add_topic("t", 2)
+    admin.add_messages(*(message(b"x", offset=at) for at in range(10)))
+    admin.commit("from", Q0, 7)
+    admin.commit("g", Q0, 3)
+
+    async def work(browser: Browser, console: Console) -> None:
+        params = {"topic": "t", "target": "group"}
+        data = await read(browser, "/groups/g/reset", **params, value="from")
+        assert [(row["from"], row["to"], row["skipped"], row["move"]) for row in data["queues"]] == [
+            (3, 7, 4, "broker-a:0:3:7"), (None, None, 0, None),
+        ]  # fmt: skip
+        assert data["totals"]["changed"] == 1
+        form = {"csrf": await token(browser, "/groups/g/reset", **params, value="from"), "topic": "t",
+                "move": "broker-a:0:3:7"}  # fmt: skip
+        page = (await browser.get("/groups/g/reset", params=params | {"value": "from"})).text
+        assert page.count('name="move"') == 1
+        assert (await browser.post("/groups/g/reset", data=form, headers=JSON)).json()["set"] == 1
+        for value, code in (("g", 400), ("nobody", 404), ("a b", 400), ("", 400)):
+            assert (await status(browser, "/groups/g/reset", **params, value=value))[0] == code, value
+
+    browse(admin, work)
+    assert [change for change in admin.changes if change[0] == "reset_group_offset"] == [
+        ("reset_group_offset", "g", Q0, 7)
+    ]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.console.views.reset import EARLIEST, LATEST, OFFSET, SHIFT, TIME, QueueState, planned, totals
+from rocketmq_py.console.views.reset import EARLIEST, GROUP, LATEST, OFFSET, SHIFT, TIME, QueueState, planned, totals
 
 STATE = QueueState("a", 0, 10, 100, 60, at_time=40)
 
@@ -54,3 +54,18 @@ def test_totals_are_sums():
     rows = [planned(STATE, OFFSET, 4), planned(STATE, LATEST, 0), planned(STATE, SHIFT, 0)]
     assert totals(rows) == {"again": 50, "skipped": 40, "gone": 6, "changed": 2, "queues": 3}
     assert totals([]) == {"again": 0, "skipped": 0, "gone": 0, "changed": 0, "queues": 0}
+
+
+def test_offsets_of_another_group_are_copied_within_the_queue() -> None:
+    state = QueueState("a", 0, 10, 100, 50, of_other=80)
+    assert [planned(state, GROUP, 0)[name] for name in ("from", "to", "again", "skipped", "gone")] == [50, 80, 0, 30, 0]
+    back = planned(state._replace(of_other=4), GROUP, 0)
+    assert (back["to"], back["again"], back["gone"]) == (10, 40, 6)
+    zero = planned(QueueState("a", 0, 0, 9, 5, of_other=0), GROUP, 0)
+    assert (zero["to"], zero["again"]) == (0, 5)
+
+
+def test_a_queue_in_which_the_other_group_has_no_offset_stays() -> None:
+    row = planned(QueueState("a", 0, 10, 100, 50), GROUP, 0)
+    assert (row["from"], row["to"], row["again"], row["skipped"], row["gone"]) == (50, 50, 0, 0, 0)
+    assert planned(QueueState("a", 0, 10, 100, None), GROUP, 0)["to"] is None
