@@ -231,7 +231,8 @@ class PopPolling:
     def arrived(self, arrivals: list[Arrival]) -> None:
         """Wake requests that wait for new messages."""
         for service in self._both:
-            if service.table.waiting:  # the check of each read in which messages arrive: attributes, no calls
+            # Attributes, no calls: this is part of each read in which messages arrive.
+            if service.table.waiting:
                 service.arrived(arrivals)
 
     def messages_back(self, topic: str, group: str, queue_id: int | None = None) -> None:
