@@ -6,11 +6,13 @@
 
 pub mod append;
 pub mod batch;
+pub mod calls;
 pub mod columns;
 pub mod files;
 pub mod gather;
 pub mod hash;
 pub mod header;
+pub mod hpack;
 pub mod index;
 pub mod json;
 pub mod messages;
@@ -22,3 +24,5 @@ pub mod signing;
 
 #[cfg(feature = "python")]
 mod python;
+#[cfg(feature = "python")]
+mod python_grpc;

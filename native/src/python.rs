@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::append::{Batch, Common, Half, Hosts, Plan, Queue, Stored, Target, answers};
 use crate::batch::{Fields, split};
+use crate::calls::answer;
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
 use crate::files::{Part, write_parts as write};
 use crate::gather::{Expected, HEAD, Places};
@@ -25,12 +26,12 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 8;
+const FORMAT: i32 = 9;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
 /// Returns the result of `work`; a panic becomes an ordinary Python exception.
-fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+pub(crate) fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         Err(PyRuntimeError::new_err(
             "rocketmq-py-native failed; this is a bug of it",
@@ -244,9 +245,18 @@ fn plain_messages<'py>(
 
 /// Consecutive plain sends from one read of a socket; see ``SendRun`` in ``rocketmq_py.accelerator``.
 #[pyclass(frozen, module = "rocketmq_py_native")]
-struct Sends {
+pub(crate) struct Sends {
     data: Py<PyBytes>,
     run: Run,
+}
+
+impl Sends {
+    pub(crate) fn of(data: Bound<'_, PyBytes>, run: Run) -> Self {
+        Sends {
+            data: data.unbind(),
+            run,
+        }
+    }
 }
 
 /// Responses to the sends that one call of `Sends.append` encoded.
@@ -533,6 +543,25 @@ impl Answers {
     /// Return the opaque of each request to answer.
     fn opaques(&self) -> Vec<i32> {
         self.opaques.clone()
+    }
+
+    /// Return the responses of gRPC; see ``rocketmq_py.accelerator``.
+    #[pyo3(signature = (status, /))]
+    fn messages<'py>(
+        &self,
+        py: Python<'py>,
+        status: &Bound<'py, PyBytes>,
+    ) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        calm(|| {
+            let run = &self.sends.get().run;
+            let all = self.stored.iter();
+            Ok(all
+                .map(|one| {
+                    let id = run.text_of(&one.uniq_key);
+                    PyBytes::new(py, &answer(status.as_bytes(), id, one.queue_offset))
+                })
+                .collect())
+        })
     }
 
     /// Return the frames of all responses; see ``rocketmq_py.accelerator``.
@@ -1016,6 +1045,9 @@ mod _native {
         Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, gather,
         index_entries, key_hashes, plain_messages, send_fields, write_parts,
     };
+
+    #[pymodule_export]
+    use crate::python_grpc::{CallSends, HeaderDecoder, HeaderTables, call_sends};
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

@@ -4,9 +4,11 @@
 
 use _native::append::{Common, Half, Hosts, Plan, Queue, Target, answers};
 use _native::batch::{self, split};
+use _native::calls;
 use _native::columns::{Kind, Maker, Rows};
 use _native::hash::key_hash;
 use _native::header::{Fields, Header, Overtaken};
+use _native::hpack;
 use _native::messages::{Origin, plain_records};
 use _native::record::{MAGIC_V1, Record};
 use _native::sends::{Item, Run, cut};
@@ -394,4 +396,74 @@ fn records_for_consumers() {
         }
     }
     assert!(good > ROUNDS);
+}
+
+/// Whatever a request of gRPC has, what is found lies in it.
+#[test]
+fn requests_of_grpc() {
+    let request =
+        b"\x0a\x2a\x0a\x03\x12\x01t\x12\x06\x0a\x01a\x12\x01b\x1a\x18\x0a\x01A\x12\x01k\x1a\x04\
+        0A0B\x22\x02\x08\x01\x28\x01\x3a\x04\x08\x05\x10\x07\x22\x01b";
+    let mut random = Random(7);
+    let mut found = 0;
+    assert!(calls::read(request, 100, &mut Vec::new()).is_some());
+    for _ in 0..ROUNDS {
+        let bytes = random.mutate(request);
+        let Some(single) = calls::read(&bytes, 100, &mut Vec::new()) else {
+            continue;
+        };
+        found += 1;
+        let target = calls::Target {
+            topic: b"t".to_vec(),
+            sys_flag: 0,
+            parts: [b"a\x01b\x02".to_vec(), Vec::new(), Vec::new()],
+            queue_id: 1,
+            queues: random.below(3) as i32,
+        };
+        let (run, data) = calls::run(&[(&single, &bytes, 0)], &[target], random.next() as i64);
+        assert_eq!(data.len(), run.sends[0].body.len());
+        calls::answer(
+            b"",
+            run.text_of(&run.sends[0].uniq_key),
+            random.next() as i64,
+        );
+    }
+    assert!(found > ROUNDS / 10);
+}
+
+struct Sizes;
+
+impl hpack::Maker for Sizes {
+    type Header = usize;
+
+    fn make(&self, name: &[u8], value: &[u8]) -> usize {
+        name.len() + value.len() + 32
+    }
+
+    fn again(&self, header: &usize) -> usize {
+        *header
+    }
+}
+
+#[test]
+fn header_blocks() {
+    let mut lengths = vec![8; 257];
+    (lengths[255], lengths[256]) = (9, 9);
+    let huffman = hpack::Huffman::new(&lengths).expect("a complete code");
+    let known = [(b"name".to_vec(), b"value".to_vec())];
+    let block = b"\x81\x40\x81x\x03abc\x82\x41\x02de\x00\x01f\x81g\x42\x82hi";
+    let mut random = Random(8);
+    let mut found = 0;
+    for _ in 0..ROUNDS / 10 {
+        let mut decoder = hpack::Decoder::new(&Sizes, &known, 150, 400);
+        for _ in 0..10 {
+            match decoder.decode(&Sizes, &huffman, &random.mutate(block)) {
+                Ok(headers) => assert!(headers.iter().sum::<usize>() <= 400),
+                Err(hpack::Fault::TooLarge(size)) => assert!(size > 400),
+                Err(hpack::Fault::Malformed) => break,
+            }
+            found += 1;
+        }
+    }
+    assert!(found > ROUNDS / 20);
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 8
+FORMAT = 9
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -41,6 +41,13 @@ class RunAnswers(Protocol):
         :param pieces: the six constant parts of a response's JSON header; opaque, message id, queue id, queue offset
             and unique key of each send are inserted between them.
         :param host: hexadecimal digits of the store host; a message id is these and the commit log offset.
+        """
+        ...
+
+    def messages(self, status: bytes, /) -> list[bytes]:
+        """Return the responses for gRPC, in the order of :meth:`opaques`: SendMessageResponse messages of one entry.
+
+        :param status: the status of each response and entry, encoded as a field.
         """
         ...
 
@@ -129,6 +136,53 @@ class SendRun(Protocol):
         ...
 
 
+CallTarget = tuple[bytes, int, tuple[bytes, bytes, bytes], int, int]
+"""What requests of a kind become, see :meth:`CallSends.run`: topic; sysFlag; encoded properties before keys and unique
+key, between these and the time of birth, and after it; queue id; number of queues, 0 if all go to the one of that id.
+"""
+
+
+class CallSends(Protocol):
+    """Requests of gRPC that send messages, read as far as they are plain.
+
+    A plain request has one message with body, id and time of birth, and no field twice. Requests are of one kind if
+    they differ in nothing but these, keys and digest of the body.
+    """
+
+    def kinds_of(self) -> list[int | None]:
+        """Return the number of the kind of each request; None for requests that are not plain."""
+        ...
+
+    def kinds(self) -> list[bytes]:
+        """Return the distinct kinds, in the order of their first request; only their equality means something."""
+        ...
+
+    def run(self, numbers: Sequence[int], targets: Sequence[CallTarget | None], turn: int, /) -> SendRun:
+        """Return requests as a run of sends, whose opaques are their numbers in the run.
+
+        :param numbers: the requests, in the order of their sends; their kinds have targets.
+        :param targets: what the requests of each of :meth:`kinds` become.
+        :param turn: decides the queue of the first send; those of the others follow in turn.
+        """
+        ...
+
+
+class HeaderDecoder(Protocol):
+    """Decodes the header blocks of one connection."""
+
+    def decode(self, block: bytes, /) -> list[tuple[bytes, bytes]] | int | None:
+        """Return the headers of a block; the size of a list that is too large; None if the block is malformed."""
+        ...
+
+
+class HeaderTables(Protocol):
+    """What all decoders of header blocks know."""
+
+    def decoder(self, max_list: int, /) -> HeaderDecoder:
+        """Return a decoder for a new connection, like :class:`rocketmq_py.wire.http2.hpack.HpackDecoder`."""
+        ...
+
+
 class Signer(Protocol):
     """A secret prepared for many signatures."""
 
@@ -209,6 +263,24 @@ class Accelerator(Protocol):
         :param more: further fields as JSON, and their values.
         :param most: bytes of the properties.
         :returns: None as of :meth:`encode_messages`.
+        """
+        ...
+
+    def HeaderTables(  # noqa: N802 - a class
+        self, known: Sequence[tuple[bytes, bytes]], lengths: Sequence[int], table_size: int, /
+    ) -> HeaderTables:
+        """Return the tables of HPACK.
+
+        :param known: the static table.
+        :param lengths: bits of the Huffman codes of the bytes 0 to 255 and of the end.
+        :param table_size: maximum size of the dynamic table.
+        """
+        ...
+
+    def call_sends(self, requests: Sequence[bytes], most: int, /) -> CallSends:
+        """Read SendMessageRequest messages of gRPC.
+
+        :param most: a plain request has at most so many bytes beside the body.
         """
         ...
 

@@ -61,13 +61,14 @@ class RunReply(NamedTuple):
 
     ``stop`` is the index in the run after the last of them. ``opaques`` returns the numbers of the requests to answer,
     without one-way requests. ``encode`` returns the frames of all answers as one buffer. ``held`` says until when they
-    wait; None if they are sent at once.
+    wait; None if they are sent at once. ``messages`` returns the answers for gRPC, given their encoded status.
     """
 
     stop: int
     opaques: Callable[[], list[int]]
     encode: Callable[[], Buffer]
     held: RunHold | None = None
+    messages: Callable[[bytes], list[bytes]] | None = None
 
 
 class RunHold(NamedTuple):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from rocketmq_py.accelerator import SendRun
 from rocketmq_py.protocol.codes import RequestCode, Version
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer, Responder
-from rocketmq_py.server.reply import Reply
+from rocketmq_py.server.reply import Reply, RunReply
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 
 _VERSION = Version.V5_5_0
@@ -72,6 +73,20 @@ class Requests:
         reply = self._dispatcher.call(request, inner.body, responder)
         if reply is not None:
             then(reply)
+
+    def run_sends(
+        self, peer: Peer, run: SendRun, begin: int, then: Callable[[RunReply, Reply], None]
+    ) -> RunReply | None:
+        """Store sends of a run from index ``begin`` on, up to the first that :meth:`run` must store.
+
+        :param then: gets a reply to all of them later, if the result is held.
+        :returns: None, if that is already the first one.
+        """
+
+        def responder(found: RunReply) -> Responder:
+            return CallResponder(None, peer, lambda reply: then(found, reply))
+
+        return self._dispatcher.call_run(peer, run, begin, responder)
 
     def run_all(self, call: Call, inners: Sequence[Inner], then: Callable[[list[Reply]], None]) -> None:
         """Run several requests; ``then`` gets all replies, in the same order."""

@@ -39,10 +39,11 @@ from rocketmq_py.wire.record import COMPRESSED
 
 _SEND, _PUB = RequestCode.SEND_MESSAGE_V2, (Action.PUB,)
 _RESOLUTIONS = {TransactionResolution.COMMIT: TRANSACTION_COMMIT, TransactionResolution.ROLLBACK: TRANSACTION_ROLLBACK}
-_STORED = (
+STORED = (
     ResponseCode.SUCCESS, ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT,
     ResponseCode.SLAVE_NOT_AVAILABLE,
 )  # fmt: skip
+"""Response codes of messages that are stored, safely or not."""
 
 
 class Sending:
@@ -78,7 +79,7 @@ class Sending:
         topic = topic_name(messages[0].topic)
         if len(messages) > 1 and any(topic_name(message.topic) != topic for message in messages):
             raise CallRefused(Code.MESSAGE_CORRUPTED, "different message topic")
-        self._access.check(call, _SEND, _PUB, topic=topic)
+        self.check_access(call, topic)
         config = self._topics.get(topic)
         if config is not None and not is_writable(config.perm):
             raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written")
@@ -87,6 +88,24 @@ class Sending:
         self._requests.run(
             call, inner, lambda reply: call.answer(self._sent(reply, messages, all_properties[0]).encode())
         )
+
+    def check_access(self, call: Call, topic: str) -> None:
+        """Check that the user of a call may send to a topic.
+
+        :raises CallRefused: UNAUTHORIZED.
+        """
+        self._access.check(call, _SEND, _PUB, topic=topic)
+
+    def usual_queues(self, topic: str, kind: MessageType) -> int:
+        """Return the number of queues that take messages of a type; 0 if some rule makes the topic a special one."""
+        config = self._topics.get(topic)
+        if config is None or not is_writable(config.perm):
+            return 0
+        try:
+            self._check_type(topic, config, kind)
+        except CallRefused:
+            return 0
+        return max(0, config.write_queue_nums)
 
     def _checked(self, message: Message, topic: str, config: TopicConfig | None, call: Call) -> dict[str, str]:
         check_message(message, self._max_body(), self._clock())
@@ -172,7 +191,7 @@ class Sending:
         status = status_of(reply)
         entry = SendResultEntry(status=status)
         ext = reply.ext or {}
-        if reply.code in _STORED:
+        if reply.code in STORED:
             system = messages[0].system_properties
             assert system is not None
             entry.message_id = system.message_id

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.broker.cluster.clients import Clients
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.grpc.access import CallAccess
 from rocketmq_py.broker.grpc.other_masters import OtherMasters
+from rocketmq_py.broker.grpc.plain_sends import PlainSends
 from rocketmq_py.broker.grpc.recalls import Recalls
 from rocketmq_py.broker.grpc.receipts import RenewedReceipts
 from rocketmq_py.broker.grpc.receiving import Receiving
@@ -34,6 +37,9 @@ from rocketmq_py.wire.protobuf import ProtoMessage
 _log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=ProtoMessage)
+
+_Take = Callable[[Call, bytes], None]
+"""Handles the message of a call."""
 
 _CLIENTS_MS = 120_000
 
@@ -70,6 +76,12 @@ class MessagingService:
         sending = Sending(
             self._requests, access, parts.topics, parts.max_body, self._creates_topics, name, parts.others, clock
         )
+        send = _taker(messages.SendMessageRequest, sending.send)
+        accelerator = installed()
+        self._plain_sends: PlainSends | None = None
+        if accelerator is not None:
+            self._plain_sends = PlainSends(self._requests, sending, send, accelerator)
+            send = self._plain_sends.add
         receiving = Receiving(self._requests, access, self._sessions, parts.groups, self._receipts, name, clock)
         self._telemetry = Telemetry(access, self._sessions, parts.clients, parts.groups, self._receipts, name, clock)
         heartbeat, terminate = self._telemetry.heartbeat, self._telemetry.terminate
@@ -77,7 +89,7 @@ class MessagingService:
             "Telemetry": self._telemetry.begin,
             "QueryRoute": _unary(messages.QueryRouteRequest, routes.query_route),
             "QueryAssignment": _unary(messages.QueryAssignmentRequest, routes.query_assignment),
-            "SendMessage": _unary(messages.SendMessageRequest, sending.send),
+            "SendMessage": _method(send),
             "EndTransaction": _unary(messages.EndTransactionRequest, sending.end_transaction),
             "RecallMessage": _unary(messages.RecallMessageRequest, recalls.recall),
             "ReceiveMessage": _unary(messages.ReceiveMessageRequest, receiving.receive),
@@ -98,6 +110,8 @@ class MessagingService:
 
     def finish_read(self) -> str | None:
         """Make durable what the calls of a read have stored; return why that failed, or None."""
+        if self._plain_sends is not None:
+            self._plain_sends.store()
         return self._requests.finish_read()
 
     def tick(self) -> None:
@@ -119,6 +133,18 @@ class MessagingService:
 
 def _unary(kind: type[M], handle: Callable[[Call, M], None]) -> Method:
     """Return a method whose call is one message; what ``handle`` refuses becomes the status of the response."""
+    return _method(_taker(kind, handle))
+
+
+def _method(take: _Take) -> Method:
+    def begin(call: Call) -> None:
+        call.on_message = partial(take, call)
+
+    return begin
+
+
+def _taker(kind: type[M], handle: Callable[[Call, M], None]) -> _Take:
+    """Return a function that handles the message of a call, as :func:`_unary` says."""
 
     def take(call: Call, data: bytes) -> None:
         call.on_message = None
@@ -134,10 +160,7 @@ def _unary(kind: type[M], handle: Callable[[Call, M], None]) -> Method:
         except CallRefused as e:
             call.answer(messages.StatusResponse(status=e.status()).encode())
 
-    def begin(call: Call) -> None:
-        call.on_message = lambda data: take(call, data)
-
-    return begin
+    return take
 
 
 def _no_lite_topics(call: Call, request: Any) -> None:

@@ -122,7 +122,8 @@ class SendRuns:
         hold = waiter.hold_run(self._log_end(), answered) if waiter is not None and answered else None
         if hold is not None:
             held = RunHold(hold, lambda code, remark: self._encode_failed(answers, code, remark))
-        return RunReply(stop, answers.opaques, partial(answers.encode, self._pieces, self._host), held)
+        encode = partial(answers.encode, self._pieces, self._host)
+        return RunReply(stop, answers.opaques, encode, held, answers.messages)
 
     def _encode_failed(self, answers: RunAnswers, code: int, remark: str | None) -> bytes:
         """Encode the answers to sends that are stored but not safe, such as after a timeout."""

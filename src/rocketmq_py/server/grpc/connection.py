@@ -152,8 +152,8 @@ class GrpcConnection(asyncio.Protocol):
                 self._end(event.stream_id, GrpcStatus.INTERNAL, "the server failed; its log says why")
             if monotonic() > end:
                 break
-        self._is_handling = False
         self._store()
+        self._is_handling = False
         self._events = deque(left)
         self._flush()
         if self._events and not self._transport.is_closing():

@@ -321,6 +321,26 @@ class Dispatcher:
             self.latency.observe(key, (monotonic() - begin) * 1000)
         return reply
 
+    def call_run(
+        self, peer: Peer, run: SendRun, begin: int, responder: Callable[[RunReply], Responder]
+    ) -> RunReply | None:
+        """Handle sends of a run that the caller has authorized, from index ``begin`` on.
+
+        :param responder: returns what gets the reply to all of them later, if the result is held.
+        :returns: the answers, up to the first send that must be handled by :meth:`call`; None if that is the first one.
+        """
+        route = self._routes.get(RequestCode.SEND_MESSAGE_V2)
+        if route is None or route.run is None:
+            return None
+        begun = monotonic() if self.latency is not None else 0.0
+        found = route.run(peer, run, begin)
+        if found is not None and found.held is not None:
+            self._hold(found.held.hold, responder(found))
+        elif found is not None and self.latency is not None:
+            key = RpcKey(RequestCode.SEND_MESSAGE_V2, 0, False, SUCCESS, GRPC)
+            self.latency.observe(key, (monotonic() - begun) * 1000, found.stop - begin)
+        return found
+
     def finish_read(self) -> Reply | None:
         """Make durable what handlers have stored; return the reply to all of their requests if that fails."""
         if self._after_read is None:

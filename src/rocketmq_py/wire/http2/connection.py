@@ -14,7 +14,7 @@ import msgspec
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.wire.http2 import frames
 from rocketmq_py.wire.http2.frames import ErrorCode
-from rocketmq_py.wire.http2.hpack import HeaderListTooLarge, Headers, HpackDecoder
+from rocketmq_py.wire.http2.hpack import HeaderListTooLarge, Headers, block_decoder
 
 MAX_STREAMS = 1_024
 """Streams of a connection that may be open at the same time."""
@@ -102,7 +102,7 @@ class Http2Connection:
         self._rest = b""
         self._expects_preface = True
         self._expects_settings = True
-        self._hpack = HpackDecoder(MAX_HEADER_LIST)
+        self._hpack = block_decoder(MAX_HEADER_LIST)
         self._streams: dict[int, _Stream] = {}
         self._last = 0
         self._window = frames.DEFAULT_WINDOW

@@ -7,9 +7,12 @@ The size of everything that a client can make this decoder remember or build is 
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
+from typing import Protocol
 
+from rocketmq_py.accelerator import HeaderTables, installed
 from rocketmq_py.errors import CorruptFrame
-from rocketmq_py.wire.http2.huffman import decode_huffman
+from rocketmq_py.wire.http2.huffman import LENGTHS, decode_huffman
 
 TABLE_SIZE = 4096
 """Maximum size of the dynamic table, HTTP/2's default, of which SETTINGS say nothing else."""
@@ -39,6 +42,20 @@ _MAX_SHIFT = 28
 
 class HeaderListTooLarge(Exception):
     """A decoded header list is larger than the limit; the decoder's state is right, only this list is refused."""
+
+
+class BlockDecoder(Protocol):
+    """Decodes the header blocks of one connection, in order."""
+
+    def decode(self, block: bytes) -> Headers:
+        """As :meth:`HpackDecoder.decode`."""
+        ...
+
+
+def block_decoder(max_list: int) -> BlockDecoder:
+    """Return a decoder for a new connection: a compiled one if the accelerator is installed."""
+    tables = _compiled_tables()
+    return HpackDecoder(max_list) if tables is None else CompiledHpackDecoder(max_list, tables)
 
 
 class HpackDecoder:
@@ -94,7 +111,7 @@ class HpackDecoder:
             if size <= self._max_list:
                 headers.append(header)
         if size > self._max_list:  # decoded to its end, so that the table stays the same as the client's
-            raise HeaderListTooLarge(f"the request has {size} bytes of headers, {self._max_list} are allowed")
+            raise _too_large(size, self._max_list)
         return headers
 
     def _entry(self, index: int) -> tuple[bytes, bytes]:
@@ -127,6 +144,36 @@ class HpackDecoder:
         while self._dynamic and self._size + wanted > self._limit:
             name, value = self._dynamic.pop()
             self._size -= len(name) + len(value) + _OVERHEAD
+
+
+class CompiledHpackDecoder:
+    """Decodes the header blocks of one connection with the accelerator, as :class:`HpackDecoder` does."""
+
+    __slots__ = ("_decoder", "_max_list")
+
+    def __init__(self, max_list: int, tables: HeaderTables) -> None:
+        self._max_list = max_list
+        self._decoder = tables.decoder(max_list)
+
+    def decode(self, block: bytes) -> Headers:
+        """As :meth:`HpackDecoder.decode`."""
+        found = self._decoder.decode(block)
+        if type(found) is list:
+            return found
+        if found is None:
+            raise CorruptFrame("a header block is malformed")
+        assert isinstance(found, int)
+        raise _too_large(found, self._max_list)
+
+
+@cache
+def _compiled_tables() -> HeaderTables | None:
+    accelerator = installed()
+    return None if accelerator is None else accelerator.HeaderTables(_STATIC, LENGTHS, TABLE_SIZE)
+
+
+def _too_large(size: int, most: int) -> HeaderListTooLarge:
+    return HeaderListTooLarge(f"the request has {size} bytes of headers, {most} are allowed")
 
 
 def _integer(block: bytes, pos: int, mask: int) -> tuple[int, int]:

@@ -37,15 +37,16 @@ def _codes() -> dict[tuple[int, int], int]:
     """Return what each code stands for, by its length in bits and its value."""
     codes = {}
     code = length = 0
-    for symbol in sorted(range(_END + 1), key=lambda symbol: (_LENGTHS[symbol], symbol)):
-        code <<= _LENGTHS[symbol] - length
-        length = _LENGTHS[symbol]
+    for symbol in sorted(range(_END + 1), key=lambda symbol: (LENGTHS[symbol], symbol)):
+        code <<= LENGTHS[symbol] - length
+        length = LENGTHS[symbol]
         codes[length, code] = symbol
         code += 1
     return codes
 
 
-_LENGTHS = _lengths()
+LENGTHS = _lengths()
+"""Length in bits of the code of each byte, and of the end."""
 _CODES = _codes()
 
 _Step = tuple[int, bytes]
