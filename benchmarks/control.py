@@ -10,6 +10,7 @@ from typing import Self
 import msgspec
 
 from benchmarks.errors import BenchError
+from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.offset import GetMaxOffset
@@ -63,6 +64,11 @@ class Control:
         if not data:
             raise BenchError(f"{self.address}: closed the connection")
         return data
+
+    def create_group(self, group: str) -> None:
+        """Create a consumer group."""
+        body = SubscriptionGroupConfig(group_name=group).encode()
+        self.ask(Command(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body))
 
     def create_topic(self, topic: str, queues: int) -> None:
         """Create a topic with ``queues`` readable and writable queues."""

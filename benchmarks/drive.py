@@ -20,6 +20,9 @@ from benchmarks.errors import BenchError
 from benchmarks.loads import TOPIC, Load
 
 SOURCE = Path(__file__).with_name("generator")
+GROUP = "benchmark"
+"""The consumer group of loads by gRPC."""
+
 _NAME = "rocketmq-load"
 _RUN_SECONDS = 900.0
 _ENDLESS = 1 << 40
@@ -91,7 +94,7 @@ class Generator:
         return self.program.with_name("rocketmq-delay")
 
     def drive_grpc(
-        self, endpoint: str, kind: str, count: int, *, inflight: int, pid: int, group: str = "benchmark"
+        self, endpoint: str, kind: str, count: int, *, inflight: int, pid: int, group: str = GROUP
     ) -> Driven:
         """Send or receive ``count`` messages of the topic by gRPC; see ``rocketmq-grpc-load --help``.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
-from benchmarks.drive import Driven
+from benchmarks.drive import GROUP, Driven
 from benchmarks.figures import Figure, Floor, at_least, at_most
 from benchmarks.rows.sides import Side, judge_driven, side_of
 from benchmarks.servers import start_java_with_proxy, start_ours
@@ -17,6 +17,8 @@ _RECEIVES = 8
 _FLOORS: dict[int, Floor] = {1: at_most(0.5), 64: at_least(2.0), 256: at_least(2.0)}
 _COUNTS = {1: 5_000, 64: 40_000, 256: 40_000}
 _WARM = 40_000
+_PATIENT = {"waitTimeMillsInSendQueue": "10000"}
+"""As Java's broker has it here: a server that is cold or on a busy machine refuses no sends."""
 
 
 def sends(inflight: int) -> Callable[[Session], list[Figure]]:
@@ -45,6 +47,7 @@ def receive(session: Session) -> list[Figure]:
 
     with _both(session, name) as sides:
         for side in sides:
+            side.control.create_group(GROUP)  # without it, Java's proxy refuses the settings of consumers
             _drive(side, "receive", _WARM, _RECEIVES)
         return judge_driven(session, name, at_least(2.0), _CPU, sides, run, inflight=_RECEIVES)
 
@@ -67,7 +70,7 @@ def _both(session: Session, name: str) -> Iterator[tuple[Side, Side]]:
     generator = session.generator
     session.tell(f"{name}: starting both servers")
     with session.work() as work, ExitStack() as stack:
-        ours = start_ours(work)
+        ours = start_ours(work, _PATIENT)
         stack.callback(ours.kill)
         java = start_java_with_proxy(work)
         stack.callback(java.kill)

@@ -103,7 +103,13 @@ fn measure() -> Result<String> {
     if arguments.receives {
         let settings = messages::settings(&arguments.group, &arguments.topic);
         let stream = connection.begin("Telemetry", &settings, false);
-        while connection.answer(false)?.stream != stream {}
+        let answer = loop {
+            let answer = connection.answer(false)?;
+            if answer.stream == stream {
+                break answer;
+            }
+        };
+        messages::check_settings(&answer.messages)?;
     }
     let (own, servers) = (cpu::own_seconds()?, cpu::seconds_of(&arguments.pids)?);
     let start = Instant::now();

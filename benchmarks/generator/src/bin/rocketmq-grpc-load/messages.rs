@@ -83,6 +83,15 @@ pub fn check(messages: &[Vec<u8>], what: &str) -> Result<()> {
     }
 }
 
+/// Checks that the answer to settings has settings: without them nothing is received.
+pub fn check_settings(messages: &[Vec<u8>]) -> Result<()> {
+    check(messages, "the settings of the client")?;
+    match messages.first().and_then(|message| part(message, 2)) {
+        Some(_) => Ok(()),
+        None => fail!("the settings of the client were answered without settings"),
+    }
+}
+
 /// The ids and handles of received messages; none if there was nothing new.
 pub fn received(messages: &[Vec<u8>]) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let mut found = vec![];
@@ -215,6 +224,9 @@ mod tests {
         assert!(check(&[bytes(1, &varint(1, 50_001))], "x").unwrap_err().to_string().contains("50001"));
         assert!(check(&[], "x").is_err());
         assert!(check(&[vec![]], "x").is_err());
+        assert!(check_settings(&[]).is_err());
+        assert!(check_settings(&[answer.clone()]).is_err());
+        assert!(check_settings(&[[answer.clone(), bytes(2, b"")].concat()]).is_ok());
         assert!(received(&[answer]).unwrap().is_empty());
     }
 
