@@ -92,6 +92,12 @@ class MessageReader:
         return messages
 
 
+def only_message(data: bytes) -> bytes | None:
+    """Return the message of data that are one message and no more; None if they are not, or it is compressed."""
+    size = len(data) - _PREFIX.size
+    return data[_PREFIX.size :] if size >= 0 and _PREFIX.unpack_from(data) == (0, size) else None
+
+
 def framed(message: bytes) -> bytes:
     """Return a message with its prefix, as it is sent in data frames."""
     return _PREFIX.pack(0, len(message)) + message

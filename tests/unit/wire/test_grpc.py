@@ -13,6 +13,7 @@ from rocketmq_py.wire.grpc import (
     MessageTooLarge,
     framed,
     http_error,
+    only_message,
     parse_timeout,
     trailers,
     trailers_only,
@@ -29,6 +30,13 @@ def test_messages_are_found_however_the_data_are_cut() -> None:
             found += reader.feed(raw[at : at + size])
         assert found == [b"", b"a" * 300, b"b"]
         assert reader.buffered == 0
+
+
+def test_the_only_message_of_data_is_found_without_a_reader() -> None:
+    assert only_message(framed(b"")) == b""
+    assert only_message(framed(b"abc")) == b"abc"
+    for data in (b"", b"\0\0\0\0", framed(b"abc")[:-1], framed(b"abc") + b"\0", b"\x01" + framed(b"abc")[1:]):
+        assert only_message(data) is None
 
 
 def test_an_incomplete_message_is_counted() -> None:

@@ -143,7 +143,8 @@ class Receiving:
             text = f"the messages are damaged: {e}"
             call.answer_many([_status_only(Status(code=Code.INTERNAL_SERVER_ERROR, message=text))])
             return
-        wanted = [one for one in popped if self._is_wanted(call, session, header, one)]
+        tags = _wanted_tags(header)
+        wanted = [one for one in popped if self._is_wanted(call, session, header, one, tags)]
         answers = [_status_only(OK if wanted else _NOTHING)]
         for message, info in wanted:
             handle = f"{info._replace(offset=message.queue_offset).encode()} {message.commit_log_offset}"
@@ -161,15 +162,16 @@ class Receiving:
         messages = stored_messages(body, self._broker_name)
         return attach_receipts(messages, header.topic, self._broker_name, reply.header, order=header.order)
 
-    def _is_wanted(self, call: Call, session: Session, header: PopMessage, one: PoppedMessage) -> bool:
+    def _is_wanted(
+        self, call: Call, session: Session, header: PopMessage, one: PoppedMessage, tags: frozenset[str] | None
+    ) -> bool:
         """Return whether the client gets a message; acknowledge one of another tag, and one with too many attempts."""
         policy = session.settings.backoff_policy
-        receipt = Receipt.of(one.receipt, one.message)
-        tags = {tag.strip() for tag in (header.exp or "*").split("||")}
-        if header.exp_type == "TAG" and "*" not in tags and one.message.tags not in tags:
-            self._ack_alone(call, header, receipt)
+        if tags is not None and one.message.tags not in tags:
+            self._ack_alone(call, header, Receipt.of(one.receipt, one.message))
             return False
         if policy is not None and 0 < policy.max_attempts <= one.message.reconsume_times:
+            receipt = Receipt.of(one.receipt, one.message)
             back = _dead(header.consumer_group, header.topic, receipt, one.message.properties.get(Property.UNIQUE_KEY))
 
             def dead(reply: Reply) -> None:
@@ -279,6 +281,12 @@ class Receiving:
                 call.answer(StatusResponse(status=status_of(reply)).encode())
 
         self._access.check_record(call, back.code, back.header, lambda: self._requests.run(call, back, stored))
+
+
+def _wanted_tags(header: PopMessage) -> frozenset[str] | None:
+    """Return the tags that a client receives; None if it receives all."""
+    tags = frozenset(tag.strip() for tag in (header.exp or "*").split("||"))
+    return None if header.exp_type != "TAG" or "*" in tags else tags
 
 
 def _status_only(status: Status) -> bytes:

@@ -29,6 +29,7 @@ from rocketmq_py.wire.grpc import (
     MessageTooLarge,
     framed,
     http_error,
+    only_message,
     parse_timeout,
     trailers,
     trailers_only,
@@ -60,14 +61,23 @@ class Owner(Protocol):
 
 
 class _Running:
-    """A call and the reader of its messages; ``is_begun``: the response headers are sent."""
+    """A call and the reader of its messages.
+
+    :ivar reader: None until data arrive that are not the only message of the call.
+    :ivar is_begun: the response headers are sent.
+    """
 
     __slots__ = ("call", "is_begun", "reader")
 
-    def __init__(self, call: Call, reader: MessageReader) -> None:
+    def __init__(self, call: Call) -> None:
         self.call = call
-        self.reader = reader
+        self.reader: MessageReader | None = None
         self.is_begun = False
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of an incomplete message."""
+        return 0 if self.reader is None else self.reader.buffered
 
 
 class GrpcConnection(asyncio.Protocol):
@@ -213,11 +223,25 @@ class GrpcConnection(asyncio.Protocol):
             self._refuse(stream_id, GrpcStatus.INTERNAL, "a call without a message")
         else:
             call = Call(self, stream_id, metadata, None if timeout is None else monotonic() + timeout)
-            self._calls[stream_id] = _Running(call, MessageReader(self._owner.max_frame))
+            self._calls[stream_id] = _Running(call)
             method(call)
 
     def _receive(self, event: Received, running: _Running) -> None:
-        call, reader = running.call, running.reader
+        call = running.call
+        if event.is_end and running.reader is None and call.on_message is not None:  # most calls have one message
+            message = only_message(event.data)
+            if message is not None and len(message) <= self._owner.max_frame:
+                call.on_message(message)
+                if call.is_open:
+                    self._receive_end(event, running)
+                return
+        self._receive_some(event, running)
+
+    def _receive_some(self, event: Received, running: _Running) -> None:
+        call = running.call
+        reader = running.reader
+        if reader is None:
+            reader = running.reader = MessageReader(self._owner.max_frame)
         before = reader.buffered
         try:
             messages = reader.feed(event.data)
@@ -233,9 +257,12 @@ class GrpcConnection(asyncio.Protocol):
         for message in messages:
             if call.on_message is not None:
                 call.on_message(message)
-        if not event.is_end or not call.is_open:
-            return
-        if reader.buffered:
+        if event.is_end and call.is_open:
+            self._receive_end(event, running)
+
+    def _receive_end(self, event: Received, running: _Running) -> None:
+        call = running.call
+        if running.buffered:
             self._end(event.stream_id, GrpcStatus.INTERNAL, "the call ends within a message")
         elif call.on_end is not None:
             call.on_end()
@@ -295,7 +322,7 @@ class GrpcConnection(asyncio.Protocol):
     def _forget(self, stream_id: int) -> _Running | None:
         running = self._calls.pop(stream_id, None)
         if running is not None:
-            self._incomplete -= running.reader.buffered
+            self._incomplete -= running.buffered
         return running
 
     # -- writing
