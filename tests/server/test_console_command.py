@@ -112,3 +112,16 @@ def test_a_console_that_cannot_start_ends_the_broker_in_good_order(tmp_path):
     assert "cannot listen on" in said
     assert "console did not start (exit status 2)" in said
     assert not list(tmp_path.rglob("abort"))
+
+
+def test_several_clusters_and_a_proxy_s_user(cluster: Cluster, topic):
+    away = f"west=127.0.0.1:{free_port()}"
+    words = ("--cluster", f"east={cluster.namesrv}", "--cluster", away, "--auth-header", "X-User")
+    with Served("console", "--port", 0, *words, "--auth-from", "127.0.0.0/8") as served:
+        address, ann = served.addresses["console"], {"x-user": "ann"}
+        assert httpx.get(address, headers=ann).headers["location"] == "/clusters/east/"
+        page = httpx.get(f"{address}/clusters/east/topics/{topic}", headers=ann, timeout=240).text
+        assert (f"/clusters/east/topics/{topic}/send" in page, "ann" in page) == (True, True)
+        assert httpx.get(f"{address}/clusters/west/topics", headers=ann | JSON, timeout=240).status_code == 504
+        assert httpx.get(f"{address}/clusters/east/").status_code == 401
+        assert served.stop()[0] == 0

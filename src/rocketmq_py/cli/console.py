@@ -6,18 +6,21 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rocketmq_py.cli.connect.connect import Target, cluster_options
+from rocketmq_py.cli.connect.connect import Target, choose, cluster_options
+from rocketmq_py.cli.connect.contexts import file_path, load
+from rocketmq_py.cli.connect.security import CliSecurity
 from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.cli.supervisor import end_of_input
 
 if TYPE_CHECKING:
     from rocketmq_py.console.connection import Connection
     from rocketmq_py.console.figures import Figures
+    from rocketmq_py.console.security import ProxyLogin
     from rocketmq_py.wire.signing import Credentials
 
 PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of the variable
@@ -32,6 +35,21 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
 @click.option("--allowed-host", "hosts", multiple=True, metavar="NAME", help="Also serve under this name.")
 @click.option("--insecure", is_flag=True, help="Listen on an address that other machines reach, without a login.")
 @click.option("--login", is_flag=True, help="Ask for an access key; pages act with the rights of its user.")
+@click.option(
+    "--cluster",
+    "clusters",
+    multiple=True,
+    metavar="NAME[=H:P]",
+    help="Show this cluster: a saved context, or name servers under a name. Several times: several clusters.",
+)
+@click.option("--auth-header", metavar="NAME", help="A proxy says in this header who the user is.")
+@click.option(
+    "--auth-from",
+    "proxies",
+    multiple=True,
+    metavar="ADDRESS",
+    help="Address or network of the proxy; requests from elsewhere are refused.",
+)
 @click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
 @click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
 @click.option(
@@ -52,8 +70,8 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     try:
         from rocketmq_py.console.connection import Connection
         from rocketmq_py.console.figures import Figures
-        from rocketmq_py.console.security import check_bind
-        from rocketmq_py.console.server import Https, serve
+        from rocketmq_py.console.security import ProxyLogin, check_bind
+        from rocketmq_py.console.server import Https, Site, serve
     except ModuleNotFoundError as e:
         raise CommandFailure(f"the console needs {e.name}: pip install 'rocketmq-py[console]'", Status.USAGE) from e
     from rocketmq_py.cli.server.settings import ready
@@ -62,13 +80,19 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     host, login, cert, key = (options[name] for name in ("host", "login", "https_cert", "https_key"))
     if key is not None and cert is None:
         raise click.UsageError("--https-key needs --https-cert")
-    check_bind(host, insecure=options["insecure"], login=login, https=cert is not None)
+    proxy = _proxy(ProxyLogin, options["auth_header"], options["proxies"], login=login)
+    check_bind(host, insecure=options["insecure"], login=login or proxy is not None, https=cert is not None)
 
-    def connect(credentials: Credentials | None) -> Connection:
-        return Connection(
-            target.namesrv, timeout=target.timeout, address_map=target.address_map, tls=target.tls,
-            credentials=credentials,
-        )  # fmt: skip
+    def connect_to(at: Target) -> Callable[[Credentials | None], Connection]:
+        return lambda credentials: Connection(
+            at.namesrv, timeout=at.timeout, address_map=at.address_map, tls=at.tls, credentials=credentials
+        )
+
+    def connected(at: Target) -> tuple[Connection, Callable[[Credentials], Connection] | None]:
+        connect = connect_to(at)
+        return connect(None if login else at.credentials), connect if login else None
+
+    targets = targets_of(options["clusters"], target)
 
     async def main() -> None:
         figures = Figures()
@@ -80,15 +104,47 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
             started()
             ready(console=address)
 
+        connection, connect = (None, None) if targets else connected(target)
         await serve(
-            connect(None if login else target.credentials), host=host, port=options["port"],
-            read_only=options["read_only"], hosts=options["hosts"], connect=connect if login else None,
+            connection or [Site(name, *connected(at)) for name, at in targets.items()], host=host,
+            port=options["port"], read_only=options["read_only"], hosts=options["hosts"], connect=connect, proxy=proxy,
             https=Https(cert, key, os.environ.get(PASSWORD_VARIABLE)) if cert else None,
             figures=figures, on_ready=on_ready,
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip
 
     run(main())
+
+
+def targets_of(words: Sequence[str], usual: Target) -> dict[str, Target]:
+    """Return the clusters of the options ``--cluster`` by name.
+
+    :param words: saved contexts, or ``NAME=HOST:PORT``, which is reached as ``usual`` is.
+    :raises click.UsageError: a name is none, or is there twice.
+    """
+    found: dict[str, Target] = {}
+    for word in words:
+        name, equals, namesrv = word.partition("=")
+        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum() or not name.isascii():
+            raise click.UsageError(f"--cluster {word}: a name has letters, digits, '-', '_' and '.'")
+        if name in found:
+            raise click.UsageError(f"--cluster {name} is given twice")
+        if equals:
+            found[name] = usual._replace(namesrv=namesrv, origin="--cluster")
+        else:
+            saved = choose(None, name, {}, lambda: load(file_path()))
+            found[name] = saved.secured(CliSecurity(), os.environ)
+    return found
+
+
+def _proxy(
+    make: Callable[[str, Sequence[str]], ProxyLogin], header: str | None, sources: Sequence[str], *, login: bool
+) -> ProxyLogin | None:
+    if header is None and not sources:
+        return None
+    if login:
+        raise click.UsageError("--auth-header and --login exclude each other")
+    return make(header or "", sources)
 
 
 @contextlib.asynccontextmanager

@@ -18,12 +18,12 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import Mount, Route
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from rocketmq_py import __version__
 from rocketmq_py.console.login import Sessions
-from rocketmq_py.console.page import CSV, HTML, JSON, UNKNOWN, Page, as_csv, as_json, wanted_format
+from rocketmq_py.console.page import CSV, HTML, JSON, UNKNOWN, Page, as_csv, as_json, base_of, wanted_format
 from rocketmq_py.console.pages import (
     cluster,
     dead,
@@ -42,7 +42,7 @@ from rocketmq_py.console.pages import (
     users,
     waiting,
 )
-from rocketmq_py.console.security import Guard, Refused, cookie_of, new_cookie, set_cookie
+from rocketmq_py.console.security import Guard, ProxyLogin, Refused, cookie_of, new_cookie, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import show_span, show_time
 from rocketmq_py.console.words import LANGUAGES, language, words
@@ -72,14 +72,43 @@ Handler = Callable[[Console, Request], Awaitable[Page | Response]]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions | None = None) -> Starlette:
-    """Return the application.
+def create_app(
+    console: Console, hosts: Iterable[str] = (), sessions: Sessions | None = None, proxy: ProxyLogin | None = None
+) -> Starlette:
+    """Return the application for one cluster.
 
     :param hosts: names under which it is served, besides those of the loopback interface.
     :param sessions: who is logged in; None if the console has no login.
+    :param proxy: tells the user whom a proxy in front of the console knows.
     """
+    return _guarded([*_routes(console, sessions), _static()], hosts, proxy)
+
+
+def create_app_of_several(
+    consoles: Iterable[tuple[Console, Sessions | None]], hosts: Iterable[str] = (), proxy: ProxyLogin | None = None
+) -> Starlette:
+    """Return the application for several clusters: each under ``/clusters/NAME``, the first also where ``/`` leads."""
+    mounts = [Mount(f"/clusters/{console.name}", routes=_routes(console, sessions)) for console, sessions in consoles]
+    first = f"{mounts[0].path}/"
+
+    async def home(_: Request) -> Response:
+        return RedirectResponse(first, 303)
+
+    return _guarded([Route("/", home), *mounts, _static()], hosts, proxy)
+
+
+def _guarded(routes: list[BaseRoute], hosts: Iterable[str], proxy: ProxyLogin | None) -> Starlette:
+    guard = Middleware(Guard, hosts=tuple(hosts), proxy=proxy)
+    return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _plain})
+
+
+def _static() -> Mount:
+    return Mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
+
+
+def _routes(console: Console, sessions: Sessions | None) -> list[BaseRoute]:
     show = _Pages(console, sessions)
-    routes = [
+    routes: list[BaseRoute] = [
         Route("/", show(cluster.overview)),
         Route("/search", show(cluster.search)),
         Route("/audit", show(cluster.audit)),
@@ -106,7 +135,6 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         Route("/producers", show(waiting.producers)),
         Route("/settings", show(settings.settings)),
         Route("/access", show(settings.access)),
-        Mount("/static", StaticFiles(directory=Path(__file__).parent / "static")),
     ]
     if sessions is not None:
         routes += [
@@ -116,9 +144,7 @@ def create_app(console: Console, hosts: Iterable[str] = (), sessions: Sessions |
         ]
     if not console.read_only:
         routes += _changing(show)
-    return Starlette(
-        routes=routes, middleware=[Middleware(Guard, hosts=tuple(hosts))], exception_handlers={HTTPException: _plain}
-    )
+    return routes
 
 
 def _changing(show: _Pages) -> list[Route]:
@@ -198,7 +224,7 @@ class _Pages:
 
     async def _answer(self, handler: Handler, console: Console, request: Request) -> Response:
         request.state.cookie = None if cookie_of(request) else new_cookie()
-        request.state.who = console.who
+        request.state.who = console.who or getattr(request.state, "proxied_user", None)
         began = perf_counter()
         try:
             async with asyncio.timeout(PAGE_SECONDS), self._turns if request.method == "GET" else nullcontext():
@@ -214,7 +240,7 @@ class _Pages:
         request.state.who = None
         if request.method == "GET" and _is_for_people(request):
             here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-            return RedirectResponse(f"/login?next={quote(here, safe='')}", 303)
+            return RedirectResponse(f"{base_of(request)}/login?next={quote(here, safe='')}", 303)
         return self._respond(request, _error(Refused(401, "log in first: /login")))
 
     def _respond(self, request: Request, page: Page) -> Response:
@@ -242,7 +268,8 @@ class _Pages:
         ]
         context: dict[str, Any] = {
             "t": words(chosen), "language": chosen, "version": __version__, "read_only": self._console.read_only,
-            "path": quote(request.url.path),
+            "path": quote(request.url.path), "base": quote(base_of(request)), "clusters": self._console.clusters,
+            "cluster_name": self._console.name, "can_logout": self._sessions is not None,
             "other_language": next(name for name in LANGUAGES if name != chosen),
             "params": params, "is_table": page.rows is not None,
             "namesrv_name": self._console.connection.namesrv, "who": request.state.who,

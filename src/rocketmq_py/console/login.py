@@ -100,6 +100,8 @@ class Sessions:
         self._throttle = Throttle(clock)
         self._open: OrderedDict[str, Session] = OrderedDict()
         """By cookie; the one that was idle for the longest is first."""
+        self.others: list[Sessions] = []
+        """Sessions with the other clusters of the console; a browser has one cookie for all."""
 
     async def login(self, console: Console, address: str, access_key: str, secret_key: str) -> str:
         """Start a session for an access key that the cluster accepts; returns its cookie.
@@ -148,6 +150,23 @@ class Sessions:
         session = self._open.pop(cookie or "", None)
         if session is not None:
             await session.console.close()
+
+    async def replace(self, old: str | None, new: str) -> None:
+        """End the session of a browser's old cookie; its sessions with other clusters go on under the new one."""
+        await self.logout(old)
+        for other in self.others:
+            other.rename(old, new)
+
+    def rename(self, old: str | None, new: str) -> None:
+        """Keep the session of a browser's old cookie under its new one."""
+        session = self._open.pop(old or "", None)
+        if session is not None:
+            self._open[new] = session
+
+    async def logout_everywhere(self, cookie: str | None) -> None:
+        """End the sessions of a browser with all clusters."""
+        for sessions in (self, *self.others):
+            await sessions.logout(cookie)
 
     async def close(self) -> None:
         """End all sessions."""

@@ -112,3 +112,8 @@ def paged(names: Sequence[Any], page: int, size: int) -> tuple[Sequence[Any], di
     page = min(max(1, page), pages)
     part = names[(page - 1) * size : page * size]
     return part, {"page": page, "pages": pages, "total": len(names), "size": size}
+
+
+def base_of(request: Request) -> str:
+    """Return what stands before the paths of a cluster's pages: empty unless the console shows several clusters."""
+    return str(request.scope.get("root_path", ""))

@@ -34,6 +34,7 @@ FORM_SECONDS = 30.0
 COOKIE = "rocketmq_console"
 TOKEN_FIELD = "csrf"  # noqa: S105 - the name of a form field
 _COOKIE_DIGITS = 43
+_MOST_NAME = 255
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -86,14 +87,52 @@ def check_bind(host: str, *, insecure: bool, login: bool = False, https: bool = 
     )
 
 
+class ProxyLogin:
+    """Takes the name of the user from a header that a proxy sets, from the addresses of proxies only.
+
+    :param header: name of the header.
+    :param sources: addresses and networks of the proxies.
+    :raises ConfigError: one of them is none, or there is none.
+    """
+
+    def __init__(self, header: str, sources: Iterable[str]) -> None:
+        self._header = header
+        try:
+            self._sources = [ipaddress.ip_network(source, strict=False) for source in sources]
+        except ValueError as e:
+            raise ConfigError(f"--auth-from: {e}") from e
+        if not self._sources or not header.replace("-", "").isalnum() or not header.isascii():
+            raise ConfigError("--auth-header needs the name of a header, and --auth-from the addresses of the proxies")
+
+    def user(self, scope: Scope) -> str:
+        """Return the name of the user.
+
+        :raises Refused: the request comes from elsewhere, or names no user, or more than one.
+        """
+        client = scope.get("client")
+        try:
+            address = ipaddress.ip_address(client[0].partition("%")[0] if client else "")
+        except ValueError:
+            raise Refused(403, "this console is reached through its proxy only") from None
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        if not any(mapped in source for source in self._sources):
+            raise Refused(403, "this console is reached through its proxy only")
+        names = Headers(scope=scope).getlist(self._header)
+        if len(names) != 1 or not names[0].strip() or len(names[0]) > _MOST_NAME or not names[0].isprintable():
+            raise Refused(401, f"the proxy did not say who you are: header {self._header}")
+        return names[0].strip()
+
+
 class Guard:
     """ASGI middleware that refuses forbidden requests before a page sees them, and adds the headers of answers.
 
     :param hosts: names under which the console is served, besides those of the loopback interface.
+    :param proxy: says who the user is, if a proxy in front of the console knows it.
     """
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
+    def __init__(self, app: ASGIApp, hosts: Iterable[str] = (), proxy: ProxyLogin | None = None) -> None:
         self._app = app
+        self._proxy = proxy
         self._hosts = _LOOPBACK_NAMES | {host.strip("[]").lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -115,6 +154,12 @@ class Guard:
             status, why = refusal
             await PlainTextResponse(why + "\n", status)(scope, receive, send_protected)
             return
+        if self._proxy is not None:
+            try:
+                scope.setdefault("state", {})["proxied_user"] = self._proxy.user(scope)
+            except Refused as e:
+                await PlainTextResponse(f"{e}\n", e.status)(scope, receive, send_protected)
+                return
         await self._app(scope, receive, send_protected)
 
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
@@ -223,11 +268,13 @@ class Audit:
     """Records every change, in the log and for a page of the last ones.
 
     :param now: returns the time in milliseconds since the epoch.
+    :param cluster: name of the cluster, if the console shows several.
     """
 
     KEPT = 1000
 
-    def __init__(self, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+    def __init__(self, now: Callable[[], int] = lambda: time.time_ns() // 1_000_000, cluster: str = "") -> None:
+        self._cluster = cluster
         self.entries: deque[Mapping[str, Any]] = deque(maxlen=self.KEPT)
         self._now = now
         self.on_record: Callable[[str], None] = lambda _: None
@@ -243,6 +290,7 @@ class Audit:
             "at": self._now(),
             "from": f"{client.host}:{client.port}" if client else None,
             "who": getattr(request.state, "who", None),
+            **({"cluster": self._cluster} if self._cluster else {}),
             "action": action,
             **what,
         }

@@ -7,15 +7,17 @@ import contextlib
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import uvicorn
+from starlette.applications import Starlette
 
-from rocketmq_py.console.app import create_app
+from rocketmq_py.console.app import create_app, create_app_of_several
 from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
+from rocketmq_py.console.security import Audit, ProxyLogin
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.timed_http import FewWarnings, TimedHttp
 from rocketmq_py.errors import ConfigError
@@ -26,6 +28,17 @@ _MOST_CONNECTIONS = 2048
 """Browsers keep a connection or two each while somebody looks; the work of all has another limit, in ``app``."""
 
 Connect = Callable[[Credentials], Connection]
+
+
+class Site(NamedTuple):
+    """One of several clusters that a console shows.
+
+    :ivar connect: opens a connection that signs with somebody's credentials; with it the cluster's pages have a login.
+    """
+
+    name: str
+    connection: Connection
+    connect: Connect | None = None
 
 
 class Https(NamedTuple):
@@ -47,7 +60,7 @@ class Https(NamedTuple):
 
 
 async def serve(  # noqa: PLR0913 - options by keyword
-    connection: Connection,
+    connection: Connection | Sequence[Site],
     *,
     host: str,
     port: int,
@@ -56,23 +69,27 @@ async def serve(  # noqa: PLR0913 - options by keyword
     connect: Connect | None = None,
     https: Https | None = None,
     figures: Figures | None = None,
+    proxy: ProxyLogin | None = None,
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Serve the console until it is cancelled; requests that are being answered are finished.
 
+    :param connection: to the cluster; or several clusters, each with a name.
     :param port: 0 picks a free one.
     :param hosts: further names under which it is served.
     :param connect: opens a connection that signs with somebody's credentials; with it the console has a login.
     :param https: certificate and key, to serve it with TLS.
     :param figures: counts pages and changes.
+    :param proxy: tells the user whom a proxy in front of the console knows.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
     :raises ConfigError: the port or the certificate cannot be used.
     """
-    sessions = Sessions(connect, time.monotonic) if connect is not None else None
-    console = Console(connection, read_only=read_only, figures=figures or Figures())
-    app = create_app(console, (host, *hosts), sessions)
+    sites = [Site("", connection, connect)] if isinstance(connection, Connection) else connection
+    consoles = _consoles(sites, figures or Figures(), read_only=read_only)
+    make = create_app_of_several if sites[0].name else _app_of_one
+    app = make(consoles, (host, *hosts), proxy)
     config = uvicorn.Config(
         app, log_config=None, access_log=False, server_header=False, lifespan="off", timeout_keep_alive=10,
         limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=5, proxy_headers=False, ws="none",
@@ -95,9 +112,36 @@ async def serve(  # noqa: PLR0913 - options by keyword
             ending.cancel()
             server.should_exit = True
             await serving
-            if sessions is not None:
-                await sessions.close()
-            await console.close()
+            for console, sessions in consoles:
+                if sessions is not None:
+                    await sessions.close()
+                await console.close()
+
+
+def _app_of_one(
+    consoles: Sequence[tuple[Console, Sessions | None]], hosts: Iterable[str], proxy: ProxyLogin | None
+) -> Starlette:
+    [(console, sessions)] = consoles
+    return create_app(console, hosts, sessions, proxy)
+
+
+def _consoles(sites: Sequence[Site], figures: Figures, *, read_only: bool) -> list[tuple[Console, Sessions | None]]:
+    """Return what the pages of each cluster share, and who is logged in to it."""
+    names = tuple(site.name for site in sites)
+    made = [
+        (
+            Console(
+                site.connection, read_only=read_only, figures=figures, name=site.name, clusters=names,
+                audit=Audit(cluster=site.name),
+            ),
+            Sessions(site.connect, time.monotonic) if site.connect is not None else None,
+        )
+        for site in sites
+    ]  # fmt: skip
+    every = [sessions for _, sessions in made if sessions is not None]
+    for sessions in every:
+        sessions.others = [other for other in every if other is not sessions]
+    return made
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -23,12 +23,15 @@ class Console:
 
     :ivar read_only: nothing can be changed.
     :ivar who: the access key of who is logged in; None without a login.
+    :ivar name: the name of the cluster, and ``clusters`` those of all that this console shows; empty for only one.
     :ivar now: returns the time in milliseconds since the epoch.
     """
 
     connection: Connection
     read_only: bool = False
     who: str | None = None
+    name: str = ""
+    clusters: tuple[str, ...] = ()
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
     figures: Figures = field(default_factory=Figures)

@@ -19,11 +19,17 @@ def served(monkeypatch):
 
     async def serve(connection, *, on_ready, until, **options):
         del options["figures"]
-        seen.update(options, namesrv=connection.namesrv, timeout=connection._timeout)
+        if options["proxy"] is None:
+            del options["proxy"]
+        if isinstance(connection, list):
+            seen.update(options, sites=[(site.name, site.connection.namesrv, site.connect) for site in connection])
+        else:
+            seen.update(options, namesrv=connection.namesrv, timeout=connection._timeout)
         on_ready("http://127.0.0.1:4711")
         if until is not None:
             await until()
-        await connection.close()
+        for one in [site.connection for site in connection] if isinstance(connection, list) else [connection]:
+            await one.close()
 
     monkeypatch.setattr(server, "serve", serve)
     return seen
@@ -113,3 +119,27 @@ def get(port, path):
     text = answer.read().decode()
     connection.close()
     return answer.status, text
+
+
+def test_clusters_have_names(run, served):
+    result = run("console --cluster east=e:1 --cluster west=w:1;w:2 --port 0")
+    assert result.exit_code == 0, result.output
+    assert served["sites"] == [("east", "e:1", None), ("west", "w:1;w:2", None)]
+    assert run("console --cluster east=e:1 --login --port 0").exit_code == 0
+    [(name, namesrv, connect)] = served["sites"]
+    assert (name, namesrv, connect(Credentials("key", "secret"))._credentials.access_key) == ("east", "e:1", "key")
+
+
+@pytest.mark.parametrize(
+    "words", ["--cluster a/b=e:1", "--cluster a=e:1 --cluster a=e:2", "--auth-header X", "--auth-from 10.0.0.1",
+              "--auth-header X --auth-from 10.0.0.1 --login", "--auth-header X --auth-from nowhere", "--cluster none"],
+)  # fmt: skip
+def test_clusters_and_proxies_that_make_no_sense_are_refused(run, served, words):
+    assert run(f"console {words}").exit_code == 2
+    assert served == {}
+
+
+def test_a_proxy_is_a_login(run, served):
+    assert run("console --host 10.0.0.1 --auth-header X-User --auth-from 10.0.0.0/8").exit_code == 2
+    assert run("console --auth-header X-User --auth-from 10.0.0.0/8").exit_code == 0
+    assert served["proxy"] is not None

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
+from rocketmq_py.console.app import create_app
 from rocketmq_py.console.security import (
     Audit,
     Guard,
+    ProxyLogin,
     Refused,
     Tokens,
     check_bind,
@@ -23,7 +27,9 @@ from rocketmq_py.console.security import (
     read_form,
     set_cookie,
 )
+from rocketmq_py.console.state import Console
 from rocketmq_py.errors import ConfigError
+from tests.unit.console.browsing import ConsoleAdmin, MemoryConnection
 
 
 class Guarded:
@@ -195,3 +201,53 @@ def test_what_is_missing_for_others_is_named() -> None:
         check_bind("h", insecure=False, login=True)
     with pytest.raises(ConfigError, match="no login"):
         check_bind("h", insecure=False, https=True)
+
+
+# -- a proxy that knows the user
+
+
+def proxied(client: tuple[str, int] | None, *names: str) -> dict[str, Any]:
+    return {"type": "http", "client": client, "headers": [(b"x-user", name.encode("latin-1")) for name in names]}
+
+
+def test_a_proxy_tells_the_user() -> None:
+    proxy = ProxyLogin("X-User", ["10.1.0.0/16", "::1"])
+    assert proxy.user(proxied(("10.1.2.3", 5), " ann ")) == "ann"
+    assert proxy.user(proxied(("::1", 5), "ann")) == "ann"
+    assert proxy.user(proxied(("::ffff:10.1.2.3", 5), "ann")) == "ann"
+
+
+@pytest.mark.parametrize("client", [("10.2.0.1", 5), ("::2", 5), None, ("unix", 0), ("", 0)])
+def test_a_name_from_elsewhere_is_refused(client: tuple[str, int] | None) -> None:
+    with pytest.raises(Refused) as refused:
+        ProxyLogin("X-User", ["10.1.0.0/16", "::1"]).user(proxied(client, "ann"))
+    assert refused.value.status == 403
+
+
+@pytest.mark.parametrize("names", [(), ("",), (" ",), ("ann", "bob"), ("a" * 256,), ("a\tb",)])
+def test_a_proxy_names_exactly_one_user(names: tuple[str, ...]) -> None:
+    with pytest.raises(Refused) as refused:
+        ProxyLogin("X-User", ["10.1.0.1"]).user(proxied(("10.1.0.1", 5), *names))
+    assert refused.value.status == 401
+
+
+@pytest.mark.parametrize(("header", "sources"), [("X-User", []), ("", ["::1"]), ("X User", ["::1"]), ("X", ["x"])])
+def test_a_proxy_needs_a_header_and_addresses(header: str, sources: list[str]) -> None:
+    with pytest.raises(ConfigError):
+        ProxyLogin(header, sources)
+
+
+def test_pages_are_those_of_the_proxy_s_user() -> None:
+    async def run(source: str, headers: dict[str, str]) -> tuple[int, str]:
+        console = Console(MemoryConnection(ConsoleAdmin()))
+        app = create_app(console, (), None, ProxyLogin("X-User", ["127.0.0.1"]))
+        transport = httpx.ASGITransport(app, client=(source, 123))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as browser:
+            answer = await browser.get("/audit", headers=headers)
+        await console.close()
+        return answer.status_code, answer.text
+
+    code, page = asyncio.run(run("127.0.0.1", {"X-User": "ann"}))
+    assert (code, "<span>ann</span>" in page, "/logout" in page) == (200, True, False)
+    assert asyncio.run(run("127.0.0.1", {}))[0] == 401
+    assert asyncio.run(run("127.0.0.2", {"X-User": "ann"}))[0] == 403

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from rocketmq_py.console.login import Sessions
-from rocketmq_py.console.page import Page
+from rocketmq_py.console.page import Page, base_of
 from rocketmq_py.console.security import TOKEN_FIELD, Refused, cookie_of, new_cookie, read_form, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.errors import NetworkError, RocketMQError
@@ -20,7 +20,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 async def form(console: Console, request: Request) -> Page:
     """Show the form."""
     cookie = cookie_of(request) or request.state.cookie
-    to = local_path(request.query_params.get("next", ""))
+    to = local_path(request.query_params.get("next", ""), f"{base_of(request)}/")
     reason = request.query_params.get("reason", "")
     words = reason if reason in REASONS.values() else ""
     return Page("login.html", {"next": to, "token": console.tokens.of(cookie), "reason": words})
@@ -30,10 +30,10 @@ REASONS = {401: "refused", 403: "unchecked", 429: "wait", 504: "away"}
 """Why a login failed, for the form: a word by the status."""
 
 
-def local_path(text: str) -> str:
-    """Return a path of this console, or ``/``: a link to the form must not lead to another site afterwards."""
+def local_path(text: str, home: str = "/") -> str:
+    """Return a path of this console, or ``home``: a link to the form must not lead to another site afterwards."""
     is_local = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if is_local and "\\" not in text else "/"
+    return text if is_local and "\\" not in text else home
 
 
 def login_with(console: Console, sessions: Sessions) -> Endpoint:
@@ -41,10 +41,10 @@ def login_with(console: Console, sessions: Sessions) -> Endpoint:
 
     async def login(request: Request) -> Response:
         request.state.who = None
-        to = "/"
+        to = home = f"{base_of(request)}/"
         try:
             fields = dict(await read_form(request))
-            to = local_path(fields.get("next", ""))
+            to = local_path(fields.get("next", ""), home)
             console.tokens.check(request, fields.get(TOKEN_FIELD, ""))
         except Refused as e:
             return Response(f"{e}\n", e.status, media_type="text/plain")
@@ -54,10 +54,12 @@ def login_with(console: Console, sessions: Sessions) -> Endpoint:
         except (RocketMQError, TimeoutError) as e:
             status = e.status if isinstance(e, Refused) else 504 if isinstance(e, NetworkError | TimeoutError) else 403
             console.audit.record(request, "login", is_kept=False, what=key[:255], result=f"refused: {status}")
-            return RedirectResponse(f"/login?reason={REASONS.get(status, 'refused')}&next={quote(to, safe='')}", 303)
+            return RedirectResponse(
+                f"{base_of(request)}/login?reason={REASONS.get(status, 'refused')}&next={quote(to, safe='')}", 303
+            )
         request.state.who = key
         console.audit.record(request, "login", what=key, result="accepted")
-        await sessions.logout(cookie_of(request))
+        await sessions.replace(cookie_of(request), cookie)
         answer = RedirectResponse(to, 303)
         set_cookie(request, answer, cookie)  # a new one: whoever knew the old cookie has no session
         return answer
@@ -74,8 +76,8 @@ def logout_with(console: Console, sessions: Sessions) -> Endpoint:
             console.tokens.check(request, dict(await read_form(request)).get(TOKEN_FIELD, ""))
         except Refused as e:
             return Response(f"{e}\n", e.status, media_type="text/plain")
-        await sessions.logout(cookie_of(request))
-        answer = RedirectResponse("/login", 303)
+        await sessions.logout_everywhere(cookie_of(request))
+        answer = RedirectResponse(f"{base_of(request)}/login", 303)
         set_cookie(request, answer, new_cookie())
         return answer
 

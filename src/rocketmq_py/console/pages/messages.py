@@ -12,7 +12,7 @@ from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.client.message_state import state_in_group, trace_entries
 from rocketmq_py.console.bodies import AUTO, DECODERS, SHOWN_BYTES, show
 from rocketmq_py.console.connection import each
-from rocketmq_py.console.page import Page, number, parse_number
+from rocketmq_py.console.page import Page, base_of, number, parse_number
 from rocketmq_py.console.scan import MOST_QUEUES, Scan, Window, cursor_of, newest_first, parse_cursor
 from rocketmq_py.console.security import Refused
 from rocketmq_py.console.state import Console, or_unknown
@@ -99,13 +99,15 @@ async def jump(console: Console, request: Request) -> Response:
     broker, _, queue_id = queue.rpartition(":")
     place = quote(broker, safe="") or "-"
     number_of_queue, at = parse_number("queue", queue_id), parse_number("offset", offset)
-    return RedirectResponse(f"/topics/{quote(topic, safe='')}/messages/{place}/{number_of_queue}/{at}", 303)
+    return RedirectResponse(
+        f"{base_of(request)}/topics/{quote(topic, safe='')}/messages/{place}/{number_of_queue}/{at}", 303
+    )
 
 
 async def by_id(console: Console, request: Request) -> Response:
     """Go to the message with an offset message id."""
     message = await console.connection.admin().message(request.path_params["id"])
-    return RedirectResponse(link_of(message), 303)
+    return RedirectResponse(base_of(request) + link_of(message), 303)
 
 
 def link_of(message: MessageExt) -> str:

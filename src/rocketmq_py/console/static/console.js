@@ -8,6 +8,6 @@ document.addEventListener("keydown", (event) => {
   const help = document.getElementById("help");
   if (event.key === "?" && help) { help.open ? help.close() : help.showModal(); return; }
   const pages = { t: "/topics", g: "/groups", c: "/" };
-  if (afterG && pages[event.key]) { afterG = false; location.assign(pages[event.key]); return; }
+  if (afterG && pages[event.key]) { afterG = false; location.assign(document.body.dataset.base + pages[event.key]); return; }
   afterG = event.key === "g";
 });
