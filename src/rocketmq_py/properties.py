@@ -60,6 +60,10 @@ class Property:
     CRC32 = "__CRC32#"
 
 
+SPARK_QUERY_ID, SPARK_BATCH_ID, SPARK_ROW_KEY = "SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_ROW_KEY"
+SPARK_ATTEMPT = "SPARK_ATTEMPT"
+"""Properties with which the Spark sink identifies the rows that it sends; see ``arrow.row_properties``."""
+
 SYSTEM_PROPERTIES = frozenset(
     value for name, value in vars(Property).items() if name.isupper() and isinstance(value, str)
 ) | {"1ST_POP_TIME", "POP_CK_OFFSET", "DUP_INFO", "TRAN_PREPARED_QUEUE_OFFSET", "__BORNHOST", "BORN_TIMESTAMP"}

@@ -96,7 +96,7 @@ def pages(shop: Shop) -> dict[str, str]:
     return {
         "cluster": "/", "rates": "/rates", "doctor": f"/doctor?topic={shop.topic}&group={shop.group}",
         "producers": "/producers", "transactions": "/transactions", "timers": "/timers", "pops": "/pops",
-        "holds": "/holds",
+        "holds": "/holds", "spark": "/spark",
         "settings": "/settings", "change-setting": "/settings/change?key=fileReservedTime&value=48",
         "access": "/access",
         "topics": "/topics", "topic": topic, "cost": f"{topic}/cost", "send": f"{topic}/send",

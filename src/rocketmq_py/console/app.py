@@ -131,6 +131,7 @@ def _routes(console: Console, sessions: Sessions | None) -> list[BaseRoute]:
         Route("/transactions", show(waiting.transactions), methods=["GET"]),
         Route("/timers", show(waiting.timers)),
         Route("/pops", show(waiting.pops)),
+        Route("/spark", show(waiting.spark)),
         Route("/holds", show(waiting.holds)),
         Route("/producers", show(waiting.producers)),
         Route("/settings", show(settings.settings)),

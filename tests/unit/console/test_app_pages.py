@@ -25,7 +25,7 @@ PAGES = [
     "/groups/billing/dead/resend?pick=broker-a:0:0", "/groups/billing/reset",
     "/groups/billing/reset?topic=orders&target=earliest", "/groups/billing/reset?topic=orders&target=shift&value=-1",
     "/groups/billing/reset?topic=orders&target=time&value=1h", "/search?q=o", "/audit", "/doctor?topic=orders",
-    "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/holds", "/producers",
+    "/doctor?group=billing", "/rates", "/transactions", "/timers", "/pops", "/holds", "/spark", "/producers",
     "/settings", "/access", "/topics/orders/send?body=b&keys=k&tag=t", "/new-topic", "/new-topic?topic=fresh",
     "/topics/orders/tail", "/topics/orders/change", "/topics/orders/change?read=9", "/topics/orders/delete",
     "/settings/change?key=fileReservedTime&value=48", "/settings/change?key=fileReservedTime", "/access/users/bob",

@@ -13,7 +13,7 @@ from rocketmq_py.console.pages.dead import token_of
 from rocketmq_py.console.scan import Scan, newest_first
 from rocketmq_py.console.security import TOKEN_FIELD, read_form
 from rocketmq_py.console.state import Console, or_unknown, silent_brokers
-from rocketmq_py.console.views import waiting as view
+from rocketmq_py.console.views import spark as spark_view, waiting as view
 from rocketmq_py.console.views.messages import message_row
 from rocketmq_py.errors import NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageExt
@@ -48,6 +48,32 @@ async def transactions(console: Console, request: Request) -> Page:
         "token": token_of(console, request), "silent": silent_brokers(admin),
     }  # fmt: skip
     return Page("transactions.html", data, "open", view.TRANSACTION_COLUMNS)
+
+
+async def spark(console: Console, request: Request) -> Page:
+    """List the micro-batches of exactly-once Spark queries whose rows are not all committed or rolled back."""
+    del request
+    admin = console.connection.admin()
+    opened, given_up, is_cut = await _halves(admin)
+    producers = await or_unknown(admin.producers())
+    rows = spark_view.batch_rows(opened, given_up, producers)
+    data = {"batches": rows[:MOST], "leftOut": max(0, len(rows) - MOST), "isCut": is_cut,
+            "silent": silent_brokers(admin)}  # fmt: skip
+    return Page("spark.html", data, "batches", spark_view.COLUMNS)
+
+
+async def _halves(admin: Admin) -> tuple[list[MessageExt], list[MessageExt], bool]:
+    """Return the open transactions, the first of those that brokers gave up, and whether there are more of them."""
+    try:
+        opened = await admin.open_transactions()
+    except (NoRouteError, TopicNotExist):
+        opened = []
+    given_up: list[MessageExt] = []
+    async for half in admin.given_up_transactions():
+        if len(given_up) >= MOST_SCANNED:
+            return opened, given_up, True
+        given_up.append(half)
+    return opened, given_up, False
 
 
 async def resume(console: Console, request: Request) -> Page:

@@ -193,3 +193,35 @@ def test_pages_beyond_sixty_four_at_a_time_wait_for_their_turn_and_changes_do_no
         assert admin.asked == 70
 
     browse(admin, work)
+
+
+def test_open_rows_of_spark_queries_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithProducers(ConsoleAdmin):
+        async def producers(self, *_: Any, **__: Any) -> Any:
+            self._check("producers")
+            return {}
+
+    admin = WithProducers()
+    properties = {
+        "SPARK_QUERY_ID": "q",
+        "SPARK_BATCH_ID": "7",
+        "SPARK_ATTEMPT": "a",
+        "PGROUP": "p-q",
+        "REAL_TOPIC": "t",
+    }
+    admin.halves = [message(b"x", topic="half", **properties)]
+    admin.given_up = [message(b"x", topic="half", offset=at, **properties) for at in range(3)]
+
+    async def work(browser: Browser, console: Console) -> None:
+        data = await read(browser, "/spark")
+        [row] = data["batches"]
+        assert (row["query"], row["batch"], row["open"], row["givenUp"], row["members"]) == ("q", "7", 1, 3, [])
+        assert (data["isCut"], data["leftOut"]) == (False, 0)
+        monkeypatch.setattr(module, "MOST_SCANNED", 2)
+        data = await read(browser, "/spark")
+        assert (data["isCut"], data["batches"][0]["givenUp"]) == (True, 2)
+        admin.failures["producers"] = NetworkError("away")
+        assert (await read(browser, "/spark"))["batches"][0]["members"] is None
+        assert (await browser.get("/spark?format=csv")).text.splitlines()[0].startswith("query,batch,group,")
+
+    browse(admin, work)
