@@ -224,7 +224,8 @@ class JavaPeer:
     """Everything a test asks of Java. ``work`` takes logs and stores; ``close()`` kills what was started.
 
     Servers are set up to start soon and to do little beside what they are asked, unless they are to be ``stock``.
-    Commands of mqadmin and producers run in a JVM of this peer, or in that of its ``host``.
+    Commands of mqadmin, producers and consumers that are waited for run in a JVM of this peer, or in that of its
+    ``host``: one after the other.
     """
 
     work: Path
@@ -233,6 +234,7 @@ class JavaPeer:
     _running: list[JavaProcess] = field(default_factory=list)
     _count: int = 0
     _shell: JavaProcess | None = None
+    _turn: threading.Lock = field(default_factory=threading.Lock)
 
     @staticmethod
     def build() -> None:
@@ -320,12 +322,23 @@ class JavaPeer:
     def consume(
         self, namesrv: str, topic: str, group: str, n: int, *, timeout: float = PATIENCE_SECONDS, **named: Any
     ) -> list[Row]:
-        """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come."""
-        process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
-        rows = [row for row in process.rows(timeout + 30) if row["type"] == "msg"]
-        if process.wait(30) != 0:
-            raise process.error(f"got {len(rows)} of {n} messages")
-        return rows
+        """The first ``n`` deliveries (at least) to a new Java consumer; PeerError when they do not all come.
+
+        It runs in the JVM of the producers, except with ``java_options`` of its own: nothing else can be asked of that
+        one until all have come.
+        """
+        if "java_options" in named:
+            process = self.consumer(namesrv, topic, group, n=n, timeout=int(timeout), **named)
+            rows, status = list(process.rows(timeout + 30)), process.wait(30)
+        else:
+            flags = options(namesrv=namesrv, topic=topic, group=group, n=n, timeout=int(timeout), **named)
+            process = self._shell_process()
+            rows = self._run("consume", *flags, timeout=timeout + 30)
+            status = rows[-1]["status"]
+        received = [row for row in rows if row["type"] == "msg"]
+        if status != 0:
+            raise process.error(f"got {len(received)} of {n} messages {rows[-1].get('text', '')}")
+        return received
 
     def admin(self, *args: str, timeout: float = PATIENCE_SECONDS) -> str:
         """What mqadmin prints. All commands share one JVM.
@@ -352,9 +365,17 @@ class JavaPeer:
 
     def _run(self, *words: str, timeout: float) -> list[Row]:
         """The rows of one command in the shell, its answer last."""
-        shell = self._shell_process()
-        shell.say("\t".join(words))
-        return shell.until(lambda row: row["type"] == "answer", timeout)
+        if self.host is not None:
+            return self.host._run(*words, timeout=timeout)
+        with self._turn:
+            shell = self._shell_process()
+            shell.say("\t".join(words))
+            try:
+                return shell.until(lambda row: row["type"] == "answer", timeout)
+            except PeerError:
+                shell.kill()  # its answer would be taken for that of the next command
+                self._shell = None
+                raise
 
     def _shell_process(self) -> JavaProcess:
         if self.host is not None:

@@ -9,12 +9,13 @@ import java.util.Arrays;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
- * Many short commands in one JVM: "admin" or "produce" and its arguments, separated by tabs, per line of stdin. Each is
+ * Many short commands in one JVM: "admin", "produce" or "consume" and its arguments, separated by tabs, per line of stdin. Each is
  * answered by its own JSON lines, if any, and one of type "answer" with the exit status and the text it printed.
  */
 public final class Shell {
     public static void main(String[] args) throws Exception {
         Util.hurryShutdown();
+        Util.hurryRebalance(); // before mqadmin, which takes the usual interval for all that come after it
         Util.emit(Util.row("type", "ready"));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -39,10 +40,16 @@ public final class Shell {
     }
 
     private static int run(String verb, String[] args) throws Exception {
-        if (verb.equals("produce")) {
-            return Produce.run(args);
+        switch (verb) {
+            case "produce" -> {
+                return Produce.run(args);
+            }
+            case "consume" -> {
+                return Consume.run(args);
+            }
+            case "admin" -> MQAdminStartup.main0(args, null);
+            default -> throw new IllegalArgumentException(verb);
         }
-        MQAdminStartup.main0(args, null);
         return 0;
     }
 }
