@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,21 @@ def examples() -> list[tuple[Path, list[tuple[int, str]]]]:
         if blocks:
             found.append((path, blocks))
     return found
+
+
+def marked(pages: list[tuple[Path, list[tuple[int, str]]]]) -> list[Any]:
+    """Those that start Spark run one after the other, beside the others."""
+    return [
+        pytest.param(*page, marks=[pytest.mark.spark] if "spark" in joined(page[1]).lower() else []) for page in pages
+    ]
+
+
+def joined(blocks: list[tuple[int, str]]) -> str:
+    """The blocks of a document as one program, each at the lines it has there."""
+    program = ""
+    for line, source in blocks:
+        program += "\n" * (line - program.count("\n")) + source
+    return program
 
 
 def _name(value: object) -> str:
@@ -55,9 +71,8 @@ def environment(page: Path, spark_settings: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize(("path", "blocks"), examples(), ids=_name)
+@pytest.mark.parametrize(("path", "blocks"), marked(examples()), ids=_name)
 def test_examples_of_the_pages_run(path: Path, blocks: list[tuple[int, str]], tmp_path: Path) -> None:
     """In a process of their own: an example that stops its Spark session would stop that of other tests."""
     with Cluster() as cluster:
@@ -68,11 +83,3 @@ def test_examples_of_the_pages_run(path: Path, blocks: list[tuple[int, str]], tm
             check=False, env=environment(path, tmp_path / "spark"),
         )  # fmt: skip
     assert done.returncode == 0, done.stdout
-
-
-def joined(blocks: list[tuple[int, str]]) -> str:
-    """The blocks of a document as one program, each at the lines it has there."""
-    program = ""
-    for line, source in blocks:
-        program += "\n" * (line - program.count("\n")) + source
-    return program

@@ -49,7 +49,6 @@ def pyright(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.spark  # its types; no session is started
 @pytest.mark.timeout(600)
 def test_pyright_accepts_examples_and_pages(project: Path) -> None:
     pytest.importorskip("pyspark")
