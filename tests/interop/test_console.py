@@ -1,6 +1,7 @@
 """The console in a browser, on our servers and on Java's: what a stranger can do, and every page in both themes.
 
-With ROCKETMQ_PY_SCREENSHOTS set to a folder, the pages on our servers are stored there as they look.
+With ROCKETMQ_PY_SCREENSHOTS set to a folder, the pages on our servers are stored there as they look: in the dark theme,
+and with the long tests in the light one.
 """
 
 from __future__ import annotations
@@ -110,8 +111,21 @@ def pages(shop: Shop) -> dict[str, str]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_page_is_drawn_without_an_error(side: Side, shop: Shop, browser: Any, theme: str) -> None:
+THEMES = {"ours": ("dark", "light"), "java": ("light", "dark")}
+"""By side: in which theme pages are drawn in every run, and in which in the long tests."""
+
+
+def test_every_page_is_drawn_without_an_error_and_from_here(side: Side, shop: Shop, browser: Any) -> None:
+    draw_every_page(side, shop, browser, THEMES[side.name][0])
+
+
+@pytest.mark.long
+def test_every_page_is_drawn_in_the_other_theme(side: Side, shop: Shop, browser: Any) -> None:
+    draw_every_page(side, shop, browser, THEMES[side.name][1])
+
+
+def draw_every_page(side: Side, shop: Shop, browser: Any, theme: str) -> None:
+    """Look at each page for what must be there, and at what it loads; the browser has nothing to complain about."""
     feature = {"name": "prefers-color-scheme", "value": theme}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
     browser.set_window_size(1100, 760)
@@ -126,16 +140,11 @@ def test_every_page_is_drawn_without_an_error(side: Side, shop: Shop, browser: A
             until(browser, lambda _, plot=plot: plot.get_attribute("data-samples"))
         dark = browser.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")
         assert dark is (theme == "dark")
+        loaded = browser.execute_script("return performance.getEntriesByType('resource').map(one => one.name)")
+        assert [one for one in loaded if not one.startswith(shop.address)] == [], path
         if SCREENSHOTS and side.name == "ours":
             browser.save_screenshot(str(Path(SCREENSHOTS) / f"{name}-{theme}.png"))
     assert [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-
-
-def test_nothing_is_loaded_from_elsewhere(shop: Shop, browser: Any) -> None:
-    script = "return performance.getEntriesByType('resource').map(one => one.name)"
-    for path in pages(shop).values():
-        browser.get(shop.address + path)
-        assert [name for name in browser.execute_script(script) if not name.startswith(shop.address)] == []
 
 
 def test_a_stranger_finds_a_message_and_reads_it(shop: Shop, browser: Any) -> None:
