@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import re
 import threading
 import time
 import uuid
@@ -24,9 +26,9 @@ JSON = {"accept": "application/json"}
 
 async def page(browser: httpx.AsyncClient, path: str, **params: str) -> dict[str, Any]:
     """The JSON answer of a page, which is also an HTML page."""
-    html = await browser.get(path, params=params)
-    assert html.status_code == 200, html.text
-    assert "built-in method" not in html.text
+    seen = await browser.get(path, params=params)
+    assert seen.status_code == 200, seen.text
+    assert "built-in method" not in seen.text
     found = await browser.get(path, params=params, headers=JSON)
     assert found.status_code == 200, found.text
     return found.json()  # type: ignore[no-any-return]
@@ -147,3 +149,80 @@ def test_samples_note_lags_and_changed_owners(rocketmq: Cluster) -> None:
             await console.close()
 
     asyncio.run(run())
+
+
+async def form_of(browser: httpx.AsyncClient, path: str, **params: str) -> dict[str, Any]:
+    """The hidden fields of the form that changes something."""
+    text = (await browser.get(path, params=params)).text
+    found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', text)
+    return {**dict(found), "seen": [html.unescape(value) for name, value in found if name == "seen"]}
+
+
+def test_a_setting_a_user_and_a_permission_are_changed(rocketmq: Cluster) -> None:
+    user = f"u{uuid.uuid4().hex[:8]}"
+
+    async def work(browser: httpx.AsyncClient) -> None:
+        await page(browser, "/settings")  # which gives the browser its cookie
+        old = (await page(browser, "/settings/change", key="fileReservedTime"))["rows"][0]["from"]
+        for value in ("71", old):
+            form = await form_of(browser, "/settings/change", key="fileReservedTime", value=value)
+            answer = await browser.post("/settings/change", data=form, headers=JSON)
+            assert [row["error"] for row in answer.json()["results"]] == [None], answer.text
+            rows = (await page(browser, "/settings", q="fileReservedTime"))["settings"]
+            assert [row["value"] for row in rows] == [value]
+        csrf = {"csrf": form["csrf"]}
+        path = f"/access/users/{user}"
+        for target, fields in (
+            ("/access/users", {"user": user, "password": "a-secret"}), (path, {"do": "disable"}),
+            (path, {"do": "allow", "resources": "Topic:t Group:g", "action": ["Pub", "Sub"]}),
+            (path, {"do": "forget", "resource": "Group:g"}),
+        ):  # fmt: skip
+            answer = await browser.post(target, data={**csrf, **fields}, headers=JSON)
+            assert answer.json()["results"] == [{"broker": "*", "error": None}], answer.text
+        shown = await page(browser, path)
+        assert (shown["status"], [row["resource"] for row in shown["rules"]]) == ("disable", ["Topic:t"])
+        await browser.post(path, data={**csrf, "do": "delete", "name": user})
+        assert (await browser.get(path)).status_code == 404
+
+    browse(rocketmq.namesrv, work)
+
+
+def test_a_topic_is_made_changed_watched_and_deleted(rocketmq: Cluster) -> None:
+    topic = f"made-{uuid.uuid4().hex[:8]}"
+
+    async def work(browser: httpx.AsyncClient) -> None:
+        await page(browser, "/topics")
+        form = await form_of(browser, "/new-topic", topic=topic, read="2", write="2", type="FIFO")
+        answer = await browser.post("/new-topic", data=form | {"topic": topic}, headers=JSON)
+        assert [row["error"] for row in answer.json()["results"]] == [None], answer.text
+        first = await page(browser, f"/topics/{topic}/tail")
+        with Producer("watched", rocketmq.namesrv) as producer:
+            await asyncio.to_thread(producer.send_ordered, Message(topic, b"now", sharding_key="k"))
+        found = await page(browser, f"/topics/{topic}/tail", at=first["at"])
+        assert ([row["body"] for row in found["messages"]], found["skipped"]) == (["now"], 0)
+        form = await form_of(browser, f"/topics/{topic}/change", perm="r")
+        answer = await browser.post(f"/topics/{topic}/change", data=form, headers=JSON)
+        assert [row["error"] for row in answer.json()["results"]] == [None], answer.text
+        [config] = (await page(browser, f"/topics/{topic}"))["configs"]
+        assert (config["perm"], config["readQueues"], config["attributes"]) == ("r", 2, {"message.type": "FIFO"})
+        answer = await browser.post(f"/topics/{topic}/delete", data={"csrf": form["csrf"], "name": topic}, headers=JSON)
+        assert [row["error"] for row in answer.json()["results"]] == [None], answer.text
+        assert (await browser.get(f"/topics/{topic}")).status_code == 404
+
+    browse(rocketmq.namesrv, work)
+
+
+def test_a_pull_that_waits_is_shown(rocketmq: Cluster) -> None:
+    topic, group = fill(rocketmq, 0), f"g-{uuid.uuid4().hex[:12]}"
+    consumer = PushConsumer(group, rocketmq.namesrv, listener=lambda _: ConsumeResult.SUCCESS)
+    consumer.subscribe(topic)
+
+    async def work(browser: httpx.AsyncClient) -> None:
+        end = time.monotonic() + 60
+        while len((found := await page(browser, "/holds", topic=topic, group=group))["holds"]) < 2:
+            assert time.monotonic() < end, found
+        assert {(row["kind"], row["queue"]) for row in found["holds"]} == {("pull", 0), ("pull", 1)}
+        assert found["untold"] == []
+
+    with consumer:
+        browse(rocketmq.namesrv, work)
