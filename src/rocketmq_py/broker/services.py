@@ -377,7 +377,7 @@ class Services:
         host, port = self.address.rsplit(":", 1)
         parts = BrokerParts(
             self._config, self.topics, self.groups, self.clients, lambda: self.store.config.max_message_size,
-            lambda: (host.strip("[]"), int(port)), self._clock, self.other_masters,
+            lambda: (host.strip("[]"), int(port)), self._clock, self.other_masters, self.pop.acks.check,
         )  # fmt: skip
         self._calls = MessagingService(parts, CallAccess(access, self.record_permissions), dispatcher)
         return self._calls

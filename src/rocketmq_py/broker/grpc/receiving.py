@@ -15,8 +15,9 @@ from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.waiting import RENEWED_INVISIBLE_MS, check_invisible, polling_ms
 from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts
-from rocketmq_py.errors import BadHeader, CorruptRecord
+from rocketmq_py.errors import BadHeader, BrokerError, CorruptRecord
 from rocketmq_py.properties import Property
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.definition import FilterExpression, MessageQueue, Status, Timestamp
 from rocketmq_py.protocol.grpc.enums import Code, FilterType
@@ -33,16 +34,19 @@ from rocketmq_py.protocol.grpc.service import (
     ReceiveMessageResponse,
     StatusResponse,
 )
-from rocketmq_py.protocol.headers.pop import ALL_QUEUES, PopMessage, PopResponse
+from rocketmq_py.protocol.headers.pop import ALL_QUEUES, AckMessage, PopMessage, PopResponse
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
-from rocketmq_py.protocol.pop_handle import InitMode
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, encode_bits
 from rocketmq_py.server.grpc.call import Call
+from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Buffer, Reply
 from rocketmq_py.wire.record import stored_messages
 
 _log = logging.getLogger(__name__)
 
 MAX_BATCH = 32
+_MOST_DISTANCE = 1024
+"""Distance of a message from the first of its pop up to which it is acknowledged together with others."""
 _SUB = (Action.SUB,)
 _NOTHING = Status(code=Code.MESSAGE_NOT_FOUND, message="no new message")
 _NO_MESSAGES = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
@@ -52,19 +56,22 @@ _TYPES = {FilterType.SQL: "SQL92"}
 class Receiving:
     """Pops messages for calls, and acknowledges them.
 
+    :param check_ack: raises BrokerError if the message of an ack does not exist.
     :param broker_name: of this broker, whose messages alone can be acknowledged here.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
         self, requests: Requests, access: CallAccess, sessions: Sessions, groups: SubscriptionGroups,
-        receipts: RenewedReceipts, broker_name: str, clock: Callable[[], int],
+        receipts: RenewedReceipts, check_ack: Callable[[Peer, AckMessage], None], broker_name: str,
+        clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._requests = requests
         self._access = access
         self._sessions = sessions
         self._groups = groups
         self._receipts = receipts
+        self._check_ack = check_ack
         self._broker_name = broker_name
         self._clock = clock
 
@@ -196,35 +203,63 @@ class Receiving:
         group, topic = group_name(request.group), topic_name(request.topic)
         self._access.check(call, RequestCode.ACK_MESSAGE, _SUB, topic=topic, group=group)
         entries = request.entries
-        results: list[AckMessageResultEntry | None] = []
-        inners: list[Inner] = []
-        for entry in entries:
+        statuses = [OK] * len(entries)
+        pops: dict[ExtraInfo, list[tuple[int, Receipt]]] = {}
+        for place, entry in enumerate(entries):
             try:
                 receipt = self._receipt(call, entry.receipt_handle, group)
-                inners.append(receipt.ack(topic, group))
-                results.append(None)
+                pops.setdefault(receipt.info._replace(offset=None), []).append((place, receipt))
             except CallRefused as e:
-                results.append(_entry(entry, e.status()))
-        if not inners:
-            self._acked(call, entries, results, [])
+                statuses[place] = e.status()
+        acks = [ack for pop, acked in pops.items() for ack in self._acks(call, topic, group, pop, acked, statuses)]
+        if not acks:
+            self._acked(call, entries, statuses, [], [])
             return
-        self._requests.run_all(call, inners, lambda replies: self._acked(call, entries, results, replies))
+        places = [places for places, _ in acks]
+        inners = [inner for _, inner in acks]
+        self._requests.run_all(call, inners, lambda replies: self._acked(call, entries, statuses, places, replies))
+
+    def _acks(
+        self, call: Call, topic: str, group: str, pop: ExtraInfo, acked: list[tuple[int, Receipt]],
+        statuses: list[Status],
+    ) -> list[tuple[list[int], Inner]]:  # fmt: skip
+        """Return the requests that acknowledge messages of a pop, with the places of their entries.
+
+        Each entry has a status of its own. So messages are checked one by one before they are acknowledged together;
+        ``statuses`` gets what is wrong with one.
+        """
+        alone: list[tuple[list[int], Inner]] = []
+        good: list[tuple[int, Receipt]] = []
+        for place, receipt in acked:
+            inner = receipt.ack(topic, group)
+            if len(acked) == 1 or not _is_near(pop, receipt):
+                alone.append(([place], inner))
+                continue
+            try:
+                self._check_ack(call.peer, inner.header)
+                good.append((place, receipt))
+            except BrokerError as e:
+                statuses[place] = status_of(Reply(e.code, e.remark))
+        if not good:
+            return alone
+        bits = encode_bits((receipt.info.offset or 0) - pop.start_offset for _, receipt in good)
+        together = BatchAck(
+            consumer_group=group, topic=topic, retry=pop.retry, start_offset=pop.start_offset, queue_id=pop.queue_id,
+            revive_queue_id=pop.revive_queue, pop_time=pop.pop_time, invisible_time=pop.invisible_ms, bits=bits,
+        )  # fmt: skip
+        body = BatchAckRequest(broker_name=self._broker_name, acks=[together]).encode()
+        return [*alone, ([place for place, _ in good], Inner(RequestCode.BATCH_ACK_MESSAGE, None, body))]
 
     def _acked(
-        self, call: Call, entries: list[AckMessageEntry], results: list[AckMessageResultEntry | None],
+        self, call: Call, entries: list[AckMessageEntry], statuses: list[Status], places: list[list[int]],
         replies: list[Reply],
     ) -> None:  # fmt: skip
-        left = iter(replies)
-        done = []
-        for entry, result in zip(entries, results, strict=True):
-            if result is not None:
-                done.append(result)
-                continue
-            status = status_of(next(left))
-            if status.code == Code.OK:
-                self._receipts.remove(entry.receipt_handle)
-            done.append(_entry(entry, status))
-        statuses = [entry.status for entry in done if entry.status is not None]
+        for answered, reply in zip(places, replies, strict=True):
+            for place in answered:
+                status = statuses[place] = status_of(reply)
+                if status.code == Code.OK:
+                    self._receipts.remove(entries[place].receipt_handle)
+        done = [_entry(entry, status) for entry, status in zip(entries, statuses, strict=True)]
         status = common_status(statuses) if statuses else Status(code=Code.BAD_REQUEST, message="no entries")
         call.answer(AckMessageResponse(status=status, entries=done).encode())
 
@@ -281,6 +316,19 @@ class Receiving:
                 call.answer(StatusResponse(status=status_of(reply)).encode())
 
         self._access.check_record(call, back.code, back.header, lambda: self._requests.run(call, back, stored))
+
+
+def _is_near(pop: ExtraInfo, receipt: Receipt) -> bool:
+    """Return whether a message of a pop can be acknowledged by one request with others.
+
+    Not those of an orderly pop, whose acks can fail one by one, and not with handles that no broker has given.
+    """
+    numbers = (pop.start_offset, pop.pop_time, pop.invisible_ms, pop.revive_queue, pop.queue_id)
+    if pop.is_order or not all(0 <= number < 1 << 62 for number in numbers):
+        return False
+    if pop.revive_queue >= 1 << 31 or pop.queue_id >= 1 << 31:
+        return False
+    return 0 <= (receipt.info.offset or 0) - pop.start_offset < _MOST_DISTANCE
 
 
 def _wanted_tags(header: PopMessage) -> frozenset[str] | None:

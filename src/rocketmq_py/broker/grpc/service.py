@@ -29,7 +29,9 @@ from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.grpc import service as messages
 from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
+from rocketmq_py.protocol.headers.pop import AckMessage
 from rocketmq_py.server.grpc.call import Call, Method
+from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 from rocketmq_py.wire.grpc import GrpcStatus
 from rocketmq_py.wire.protobuf import ProtoMessage
@@ -50,6 +52,7 @@ class BrokerParts(NamedTuple):
     :ivar max_body: returns the limit of a message body, in bytes.
     :ivar address: returns host and port of this broker for clients.
     :ivar clock: returns the time in milliseconds since the epoch.
+    :ivar check_ack: raises BrokerError if the message of an ack does not exist.
     """
 
     config: BrokerConfig
@@ -60,6 +63,7 @@ class BrokerParts(NamedTuple):
     address: Callable[[], tuple[str, int]]
     clock: Callable[[], int]
     others: OtherMasters
+    check_ack: Callable[[Peer, AckMessage], None]
 
 
 class MessagingService:
@@ -82,7 +86,9 @@ class MessagingService:
         if accelerator is not None:
             self._plain_sends = PlainSends(self._requests, sending, send, accelerator)
             send = self._plain_sends.add
-        receiving = Receiving(self._requests, access, self._sessions, parts.groups, self._receipts, name, clock)
+        receiving = Receiving(
+            self._requests, access, self._sessions, parts.groups, self._receipts, parts.check_ack, name, clock
+        )
         self._telemetry = Telemetry(access, self._sessions, parts.clients, parts.groups, self._receipts, name, clock)
         heartbeat, terminate = self._telemetry.heartbeat, self._telemetry.terminate
         methods: dict[str, Method] = {

@@ -64,13 +64,20 @@ class PopAcks:
 
         :raises BrokerError: the queue has no such message, or one that was popped in order cannot be acked.
         """
-        self._checks.check_ack(peer, header, end_included=True)
+        self.check(peer, header)
         info = ExtraInfo.parse(header.extra_info)
         if info.is_order:
             key = OrderKey(header.topic, header.consumer_group, header.queue_id)
             self._ack_in_order(peer, key, header.offset, info.pop_time)
             return Reply()
         return self._answer(Reply(), self._revive_log.ack(_key(header, info), [header.offset]))
+
+    def check(self, peer: Peer, header: AckMessage) -> None:
+        """Check that the message of an ack exists.
+
+        :raises BrokerError: the queue has no such message.
+        """
+        self._checks.check_ack(peer, header, end_included=True)
 
     def ack_batch(self, peer: Peer, request: BatchAckRequest) -> Reply | Hold:
         """Acknowledge several messages.

@@ -5,6 +5,7 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from time import monotonic
+from unittest import mock
 
 import pytest
 
@@ -65,6 +66,31 @@ def test_a_message_is_received_once_and_acknowledged(running: InProcess, calls: 
     running.turn(5_001)
     assert answer_of(waiting) == (Code.MESSAGE_NOT_FOUND, [])
     assert calls.ack("t", "g", handle_of(got)) == (Code.OK, [Code.OK])
+    running.turn(60_000)
+    waiting = calls.start("ReceiveMessage", receive_request("t", "g"))
+    running.turn(5_001)
+    assert answer_of(waiting)[0] == Code.MESSAGE_NOT_FOUND
+
+
+def test_messages_of_a_pop_are_acknowledged_together_and_each_has_its_status(running: InProcess, calls: Calls) -> None:
+    calls.consume("t", "g")
+    for number in range(8):
+        calls.send(new_message("t", b"%d" % number))
+    handles = [handle_of(message) for message in calls.receive("t", "g")[1]]
+    assert len(handles) == 8
+    far = [handles[0].rsplit(" ", 2)[0] + f" {offset} 0" for offset in (9, 1 << 40, -1)]
+    odd = [f"{start} {handle.partition(' ')[2]}" for start in (-5, 1 << 70) for handle in handles[:2]]
+    with mock.patch.object(running.services.pop.acks, "ack", wraps=running.services.pop.acks.ack) as alone:
+        code, found = calls.ack("t", "g", *handles[:6], *far, "no handle")
+        assert alone.call_count == 2  # of the handles that are too far away
+        assert calls.ack("t", "g", *odd)[0] == Code.OK
+        assert alone.call_count == 6
+    wrong = Code.INTERNAL_SERVER_ERROR
+    assert (code, found) == (
+        Code.MULTIPLE_RESULTS, [*[Code.OK] * 6, wrong, wrong, wrong, Code.INVALID_RECEIPT_HANDLE],
+    )  # fmt: skip
+    near = handles[7].rsplit(" ", 2)[0] + " 77 0"
+    assert calls.ack("t", "g", handles[6], handles[7], near) == (Code.MULTIPLE_RESULTS, [Code.OK, Code.OK, wrong])
     running.turn(60_000)
     waiting = calls.start("ReceiveMessage", receive_request("t", "g"))
     running.turn(5_001)
