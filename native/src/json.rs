@@ -111,6 +111,11 @@ impl<'a> Reader<'a> {
         Some(found)
     }
 
+    /// Returns the position of the next character.
+    pub fn position(&self) -> usize {
+        self.at
+    }
+
     pub fn is_at_end(&self) -> bool {
         self.at == self.bytes.len()
     }

@@ -4,6 +4,7 @@
 //! refused, so that the Python code handles it and reports errors. All input may be hostile: every offset and length is
 //! checked against the end of the input.
 
+pub mod answers;
 pub mod append;
 pub mod batch;
 pub mod calls;

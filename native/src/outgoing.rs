@@ -1,5 +1,7 @@
 //! What producers send: properties as text, header fields as JSON, and the bodies of batches.
 
+use std::io::Write;
+
 use crate::properties::{ENTRY_END, NAME_END};
 
 /// Bytes of a message of a batch beside its body and properties.
@@ -52,6 +54,16 @@ pub fn write_json(to: &mut Vec<u8>, text: &[u8]) {
     to.push(b'"');
 }
 
+/// Write the part of a send's header between its fields and its constant end; return the bytes written.
+pub fn write_numbers(to: &mut [u8; 48], flag: i32, opaque: i32) -> &[u8] {
+    let mut rest = &mut to[..];
+    // 20 characters and two numbers of at most 11 fit.
+    let done = write!(rest, "}},\"flag\":{flag},\"opaque\":{opaque},");
+    debug_assert!(done.is_ok());
+    let left = rest.len();
+    &to[..48 - left]
+}
+
 /// Append a message of a batch; None if its lengths cannot be written.
 pub fn write_message(to: &mut Vec<u8>, flag: i32, body: &[u8], properties: &[u8]) -> Option<()> {
     let size = OVERHEAD
@@ -95,6 +107,14 @@ mod tests {
         for (name, value) in [("a\x01", "b"), ("a", "\x02")] {
             assert_eq!(write_property(&mut to, name, value), None);
         }
+    }
+
+    #[test]
+    fn the_longest_numbers_fit() {
+        let mut room = [0; 48];
+        let found = write_numbers(&mut room, i32::MIN, i32::MIN);
+        assert_eq!(found, br#"},"flag":-2147483648,"opaque":-2147483648,"#);
+        assert_eq!(write_numbers(&mut room, 2, 7), br#"},"flag":2,"opaque":7,"#);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The Python interface of the crate.
 
+use std::io::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -11,7 +12,10 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::append::{Batch, Common, Half, Hosts, Plan, Queue, Stored, Target, answers};
+use crate::answers;
+use crate::append::{
+    Batch, Common, Half, Hosts, Plan, Queue, Stored, Target, answers as encode_answers,
+};
 use crate::batch::{Fields, split};
 use crate::calls::answer;
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
@@ -21,12 +25,12 @@ use crate::hash::key_hash;
 use crate::header::Overtaken;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
-use crate::outgoing::{write_json, write_message, write_property};
+use crate::outgoing::{write_json, write_message, write_numbers, write_property};
 use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 9;
+const FORMAT: i32 = 10;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -576,7 +580,7 @@ impl Answers {
             let pieces = pieces.each_ref().map(|piece| piece.as_bytes());
             Ok(PyBytes::new(
                 py,
-                &answers(
+                &encode_answers(
                     &self.stored,
                     &self.sends.get().run.text,
                     &pieces,
@@ -758,15 +762,67 @@ fn send_fields<'py>(
         if stored_properties(&mut text, properties, most).is_none() {
             return Ok(None);
         }
-        let begin = format!("{sys_flag}\",\"g\":\"{born}\",\"h\":\"{flag}\",\"i\":");
         let mut json = Vec::with_capacity(2 * text.len() + 128);
-        json.extend_from_slice(begin.as_bytes());
+        write!(
+            json,
+            "{sys_flag}\",\"g\":\"{born}\",\"h\":\"{flag}\",\"i\":"
+        )?;
         write_json(&mut json, &text);
         json.push(b',');
         json.extend_from_slice(more.0.as_bytes());
         let numbers = format!("{sys_flag}{born}{flag}");
         let values = [numbers.as_bytes(), &text, more.1.as_bytes()].concat();
         Ok(Some((PyBytes::new(py, &json), PyBytes::new(py, &values))))
+    })
+}
+
+/// The frame of a send; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (start, fields, numbers, tail, body, /))]
+fn send_frame<'py>(
+    py: Python<'py>,
+    start: &Bound<'py, PyBytes>,
+    fields: &Bound<'py, PyBytes>,
+    numbers: (i32, i32),
+    tail: &Bound<'py, PyBytes>,
+    body: &Bound<'py, PyAny>,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    calm(|| {
+        let Ok(body) = body.cast::<PyBytes>() else {
+            return Ok(None);
+        };
+        let (start, fields) = (start.as_bytes(), fields.as_bytes());
+        let (tail, body) = (tail.as_bytes(), body.as_bytes());
+        let mut middle = [0; 48];
+        let middle = write_numbers(&mut middle, numbers.0, numbers.1);
+        let header = start.len() + fields.len() + middle.len() + tail.len();
+        let lengths = u32::try_from(header)
+            .ok()
+            .filter(|header| *header < 1 << 24)
+            .zip(u32::try_from(4 + header + body.len()).ok());
+        let Some((packed, length)) = lengths else {
+            return Ok(None);
+        };
+        let parts = [
+            &length.to_be_bytes()[..],
+            &packed.to_be_bytes(),
+            start,
+            fields,
+            middle,
+            tail,
+            body,
+        ];
+        let total = parts.iter().map(|part| part.len()).sum();
+        let frame = PyBytes::new_with(py, total, |to| {
+            let mut rest = to;
+            for part in parts {
+                let (place, left) = rest.split_at_mut(part.len());
+                place.copy_from_slice(part);
+                rest = left;
+            }
+            Ok(())
+        })?;
+        Ok(Some(frame))
     })
 }
 
@@ -1038,12 +1094,55 @@ fn cut_read<'py>(
     })
 }
 
+type Cut<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
+
+/// Split bytes read from a socket into frames, of which plain answers are decoded; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (data, max_frame, frame, reply, /))]
+fn cut_answers<'py>(
+    py: Python<'py>,
+    data: &Bound<'py, PyBytes>,
+    max_frame: usize,
+    frame: &Bound<'py, PyAny>,
+    reply: &Bound<'py, PyAny>,
+) -> PyResult<Cut<'py>> {
+    calm(|| {
+        let bytes = data.as_bytes();
+        let found = answers::cut(bytes, max_frame);
+        let mut items = Vec::with_capacity(found.items.len());
+        for item in found.items {
+            items.push(match item {
+                answers::Item::Answer(one) => {
+                    let fields = one.fields.map_or(&b"{}"[..], |fields| &bytes[fields]);
+                    let fields = PyBytes::new(py, fields);
+                    let body = PyBytes::new(py, &bytes[one.body]);
+                    let none = py.None();
+                    reply.call1((
+                        one.code,
+                        one.opaque,
+                        one.flag,
+                        none,
+                        fields,
+                        body,
+                        one.version,
+                    ))?
+                }
+                answers::Item::Frame(kind, header, body) => {
+                    let header = PyBytes::new(py, &bytes[header]);
+                    frame.call1((kind, header, PyBytes::new(py, &bytes[body])))?
+                }
+            });
+        }
+        Ok((items, found.position, found.missing, found.fault))
+    })
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
     use super::{
-        Answers, Sends, Signer, cut_read, decode, encode_batch, encode_messages, gather,
-        index_entries, key_hashes, plain_messages, send_fields, write_parts,
+        Answers, Sends, Signer, cut_answers, cut_read, decode, encode_batch, encode_messages,
+        gather, index_entries, key_hashes, plain_messages, send_fields, send_frame, write_parts,
     };
 
     #[pymodule_export]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 9
+FORMAT = 10
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -284,6 +284,17 @@ class Accelerator(Protocol):
         """
         ...
 
+    def send_frame(
+        self, start: bytes, fields: bytes, numbers: tuple[int, int], tail: bytes, body: bytes, /
+    ) -> bytes | None:
+        """The frame of an unsigned send, as of ``OutgoingMessage.frame``.
+
+        :param start: the header up to the value of field ``f``. :param fields: the header fields from there on.
+        :param numbers: flag and opaque. :param tail: the end of the header, after these numbers.
+        :returns: None if the body is not ``bytes``, or a length cannot be written.
+        """
+        ...
+
     def SigningKey(self, secret: bytes, before: bytes, /) -> Signer:  # noqa: N802 - a class
         """As :class:`rocketmq_py.wire.signing.SigningKey`."""
         ...
@@ -332,6 +343,21 @@ class Accelerator(Protocol):
             simple form.
         :returns: frames and runs in order; position after the last complete frame; number of bytes that the frame at
             this position needs; frame length and header length if that frame is corrupt, else None.
+        """
+        ...
+
+    def cut_answers(
+        self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], reply: Callable[..., Any], /
+    ) -> tuple[list[Any], int, int, tuple[int, int] | None]:
+        """Split bytes read from a socket into frames, of which plain answers are decoded.
+
+        A plain answer has a JSON header in a simple form: no remark, no unusual member, no duplicate names of members,
+        no escapes, and header fields that are strings.
+
+        :param frame: called to build each other frame, as in :meth:`cut_read`.
+        :param reply: called with code, opaque, flag, None, the JSON object of the header fields, body and version of
+            each plain answer.
+        :returns: frames and answers in order; otherwise as :meth:`cut_read`.
         """
         ...
 

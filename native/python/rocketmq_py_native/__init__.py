@@ -12,6 +12,7 @@ from rocketmq_py_native._native import (
     Sends,
     SigningKey,
     call_sends,
+    cut_answers,
     cut_read,
     decode,
     encode_batch,
@@ -21,6 +22,7 @@ from rocketmq_py_native._native import (
     key_hashes,
     plain_messages,
     send_fields,
+    send_frame,
     write_parts,
 )
 
@@ -33,6 +35,7 @@ __all__ = [
     "Sends",
     "SigningKey",
     "call_sends",
+    "cut_answers",
     "cut_read",
     "decode",
     "encode_batch",
@@ -42,5 +45,6 @@ __all__ = [
     "key_hashes",
     "plain_messages",
     "send_fields",
+    "send_frame",
     "write_parts",
 ]

@@ -129,7 +129,10 @@ class Routes:
         return addresses.get(MASTER_ID) if addresses else None
 
     def broker_addresses(self) -> dict[str, dict[int, str]]:
-        """The addresses of the brokers of all cached routes: by broker name, then by broker id (0 is the master)."""
+        """The addresses of the brokers of all cached routes: by broker name, then by broker id (0 is the master).
+
+        It is another dictionary after each change of a cached route.
+        """
         return self._brokers
 
     def broker_name(self, address: str) -> str | None:

@@ -7,16 +7,17 @@ received bytes and the current time are arguments.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.errors import BadHeader
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.wire.command import RESPONSE_FLAG, Command, decode_command, decode_ext
-from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder
+from rocketmq_py.wire.frame import JSON, MAX_FRAME, Frame, FrameDecoder, StreamDecoder
 from rocketmq_py.wire.integers import Int32
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ class Reply(msgspec.Struct, gc=False, rename={"fields": "extFields"}):
     opaque: Int32
     flag: Int32 = 0
     remark: str | None = None
-    fields: msgspec.Raw = msgspec.Raw(b"{}")
+    fields: msgspec.Raw = msgspec.Raw(b"{}")  # or bytes, which the accelerator makes
     body: bytes = b""
     version: Int32 = 0
 
@@ -119,7 +120,7 @@ class InFlight(Generic[T]):
 
         :param deadline: time from which on :meth:`expire` removes the request, in seconds of the clock of its ``now``.
         """
-        opaque = self.number()
+        opaque = next(self._opaques) & 0x7FFFFFFF
         self._waiting[opaque] = (token, deadline)
         if deadline < self.next_deadline:  # noqa: PLR1730 - hot path; min() costs as much as the rest of the method
             self.next_deadline = deadline
@@ -160,17 +161,39 @@ class InFlight(Generic[T]):
         return [token for token in tokens if token is not None]
 
 
+class ReplyDecoder(StreamDecoder[Frame | Reply]):
+    """Splits a stream into frames, of which the accelerator decodes plain answers.
+
+    :param max_frame: see :class:`StreamDecoder`.
+    """
+
+    __slots__ = ("_cut_answers",)
+
+    def __init__(self, max_frame: int, accelerator: Accelerator) -> None:
+        super().__init__(max_frame)
+        self._cut_answers = accelerator.cut_answers
+
+    def _cut(self, data: bytes, items: list[Frame | Reply]) -> int:
+        found, position, self._missing, fault = self._cut_answers(bytes(data), self.max_frame, Frame, Reply)
+        if fault is not None:
+            raise self._corrupt(*fault)
+        items += found
+        return position
+
+
 class Peer(InFlight[T]):
     """The protocol state of one connection: its requests in flight, and the decoder of incoming frames.
 
     :param max_frame: maximum bytes of an incoming frame.
+    :param accelerator: decodes plain answers; None for the Python code.
     """
 
-    __slots__ = ("_frames",)
+    __slots__ = ("_feed",)
 
-    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+    def __init__(self, max_frame: int = MAX_FRAME, accelerator: Accelerator | None = None) -> None:
         super().__init__()
-        self._frames = FrameDecoder(max_frame)
+        self._feed: Callable[[bytes], Sequence[Frame | Reply]]
+        self._feed = (FrameDecoder(max_frame) if accelerator is None else ReplyDecoder(max_frame, accelerator)).feed
 
     def receive(self, data: bytes) -> tuple[list[tuple[T, Reply]], list[Command]]:
         """Decode received bytes; return the responses, each with the token of its request, and the other side's
@@ -185,7 +208,7 @@ class Peer(InFlight[T]):
         requests: list[Command] = []
         take = self._waiting.pop
         # All are decoded before the first is taken: what is taken would not be abandoned if a later frame is corrupt.
-        for message in [_decode(frame) for frame in self._frames.feed(data)]:
+        for message in [item if type(item) is Reply else _decode(item) for item in self._feed(data)]:  # type: ignore[arg-type]
             if type(message) is Reply:
                 entry = take(message.opaque, None)
                 if entry is not None:

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Self
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.core.address import parse_address
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import BrokerError, ClosedError, ConnectError, ConnectionLost, CorruptFrame, RequestTimeout
@@ -76,7 +77,7 @@ class BlockingConnection:
         self._credentials = credentials
         self._read_size = read_size
         self._socket = sock
-        self._peer: Peer[None] = Peer()
+        self._peer: Peer[None] = Peer(accelerator=installed())
         self._arrived: deque[Reply] = deque()
         self._heard = False
         self._ticks = 0

@@ -11,6 +11,7 @@ from typing import cast
 
 import msgspec
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.core.peer import Peer, Reply
 from rocketmq_py.errors import ConnectionLost, CorruptFrame, NetworkError, RequestTimeout
 from rocketmq_py.protocol.headers.base import Header
@@ -60,7 +61,7 @@ class Connection(asyncio.Protocol):
         self._on_push = on_push
         self._on_lost = on_lost
         self._loop = asyncio.get_running_loop()
-        self._peer: Peer[Answered] = Peer()
+        self._peer: Peer[Answered] = Peer(accelerator=installed())
         self._out: list[bytes] = []
         self._can_write = asyncio.Event()
         self._can_write.set()

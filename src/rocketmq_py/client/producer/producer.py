@@ -16,7 +16,6 @@ from rocketmq_py.client.producer import request_reply
 from rocketmq_py.client.producer.recall import recall
 from rocketmq_py.client.producer.request_reply import PendingRequests
 from rocketmq_py.client.send.options import MAX_PENDING_BYTES, MAX_PENDING_SENDS, Options
-from rocketmq_py.client.send.preparing import Admitted
 from rocketmq_py.client.send.sender import Sender
 from rocketmq_py.core.producer.accumulator import BUFFER_BYTES, MAX_BYTES, MAX_MESSAGES, BatchLimits, Linger
 from rocketmq_py.core.producer.latency_fault import LatencyFaultTolerance
@@ -231,9 +230,10 @@ class Producer(AsyncLifetime):
 
         :raises TooManySends: one of these limits is reached, and the producer has ``when_full="raise"``.
         """
+        sender = self._sender or self.sender  # the property raises
         if self.hooks is not None:
-            return self.hooks.follow([message], lambda: self._send(self.sender.prepare(message, queue, timeout)))
-        return self._send(self.sender.prepare(message, queue, timeout))
+            return self.hooks.follow([message], lambda: sender.start_send(sender.prepare(message, queue, timeout)))
+        return sender.start_send(sender.prepare(message, queue, timeout))
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:
         """Send a message without an answer from the broker: fast, but a lost message raises no error.
@@ -261,8 +261,10 @@ class Producer(AsyncLifetime):
         """
         batch = list(messages)
         if self.hooks is not None:
-            return await self.hooks.follow(batch, lambda: self._send(self.sender.prepare_batch(batch, queue, timeout)))
-        return await self._send(self.sender.prepare_batch(batch, queue, timeout))
+            return await self.hooks.follow(
+                batch, lambda: self.sender.start_send(self.sender.prepare_batch(batch, queue, timeout))
+            )
+        return await self.sender.start_send(self.sender.prepare_batch(batch, queue, timeout))
 
     async def send_ordered(
         self,
@@ -283,9 +285,9 @@ class Producer(AsyncLifetime):
         choose = chooser(message, key, selector)
         if self.hooks is not None:
             return await self.hooks.follow(
-                [message], lambda: self._send(self.sender.prepare(message, None, timeout, choose))
+                [message], lambda: self.sender.start_send(self.sender.prepare(message, None, timeout, choose))
             )
-        return await self._send(self.sender.prepare(message, None, timeout, choose))
+        return await self.sender.start_send(self.sender.prepare(message, None, timeout, choose))
 
     async def request(self, message: Message, timeout: float = 3.0, queue: MessageQueue | None = None) -> MessageExt:
         """Send a request and wait for the reply of its consumer, made with :func:`~rocketmq_py.reply`.
@@ -351,14 +353,6 @@ class Producer(AsyncLifetime):
         """
         await self.sender.flush()
 
-    def _send(self, delivery: Admitted) -> asyncio.Future[SendResult]:
-        loop, sender = asyncio.get_running_loop(), self.sender
-        if loop is not sender.loop:
-            raise _other_loop(sender.loop)
-        future: asyncio.Future[SendResult] = loop.create_future()
-        sender.send(delivery, future)
-        return future
-
     # -- member of a client instance
 
     def heartbeat(self) -> ProducerData:
@@ -375,14 +369,6 @@ class Producer(AsyncLifetime):
 
     def __repr__(self) -> str:
         return f"Producer(group={self.group!r}, namesrv={';'.join(self._namesrv)!r})"
-
-
-def _other_loop(own: asyncio.AbstractEventLoop) -> ClosedError:
-    state = "is closed" if own.is_closed() else "is another one than that of this call"
-    return ClosedError(
-        f"this producer was started in an event loop that {state}: make, start and use a producer in the same loop, or "
-        "use the blocking one (rocketmq_py.Producer)"
-    )
 
 
 def _raises(when_full: str) -> bool:

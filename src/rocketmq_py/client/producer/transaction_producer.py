@@ -148,7 +148,7 @@ class TransactionProducer(Producer):
         half = half_of(message, self.group)
 
         def send() -> asyncio.Future[SendResult]:
-            return self._send(self.sender.delivery(half, None, timeout, sys_flag=TRANSACTION_PREPARED))
+            return self.sender.start_send(self.sender.delivery(half, None, timeout, sys_flag=TRANSACTION_PREPARED))
 
         result = await (self.hooks.follow([half], send) if self.hooks is not None else send())
         begun(message, result)

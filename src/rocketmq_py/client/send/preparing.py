@@ -70,7 +70,9 @@ class BatchPreparation:
     def __init__(self, sender: Prepares, packer: Packer, options: Options, routes: Routes, batcher: Batcher) -> None:
         self._sender = sender
         self._packer = packer
-        self._options = options
+        self._namespace = options.namespace
+        self._timeout = options.send_timeout
+        self._max_bytes = options.batch.max_bytes
         self._routes = routes
         self._batcher = batcher
         self._lanes: dict[str, Lane] = {}
@@ -80,10 +82,9 @@ class BatchPreparation:
         self, message: Message, queue: MessageQueue | None, timeout: float | None, choose: QueueChooser | None = None
     ) -> Admitted:
         """Check and encode a message for a batch, or for a request of its own if nothing is under way."""
-        options = self._options
         sent, there, choice = message, queue, choose
-        if options.namespace is not None:
-            renamed, there, choice = in_namespace(options.namespace, message, queue, choose)
+        if self._namespace is not None:
+            renamed, there, choice = in_namespace(self._namespace, message, queue, choose)
             assert isinstance(renamed, Message)
             sent = renamed
         if choice is not None:
@@ -112,14 +113,14 @@ class BatchPreparation:
         return False
 
     def _batched(self, message: Message, lane: Lane, timeout: float | None) -> BatchedSend:
-        options, now = self._options, time.time_ns() // 1_000_000
         self._sender.check_open()
-        deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
-        if goes_alone(message) or len(message.body) >= options.batch.max_bytes:
+        now = time.time_ns() // 1_000_000
+        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        if goes_alone(message) or len(message.body) >= self._max_bytes:
             outgoing = self._packer.pack(message, now)
             return BatchedSend(lane, None, outgoing, len(outgoing.body), deadline, outgoing.msg_id)
         record = self._packer.record(message, now, timeout)
-        follows = self._follows(lane.topic)
+        follows = self._direct is not None and self._follows(lane.topic)
         return BatchedSend(lane, record, None, len(record.record), deadline, record.msg_id, follows)
 
     def batch(self, batch: list[Message], queue: MessageQueue | None, timeout: float | None) -> BatchedSend:

@@ -23,6 +23,7 @@ import msgspec
 from rocketmq_py.accelerator import installed
 from rocketmq_py.client.client_instance import ClientInstance, local_ip
 from rocketmq_py.client.send.batcher import BatchedSend, Batcher
+from rocketmq_py.client.send.faults import closed_error, no_master, other_loop
 from rocketmq_py.client.send.flush import Flush
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
@@ -161,7 +162,9 @@ class Sender:
         :raises ConfigError: ``queue`` belongs to another topic.
         :raises ClosedError: the producer is closed.
         """
-        self.check_open()
+        self.connections.check_usable()
+        if self._idle is not None:
+            raise closed_error()
         options = self.options
         deadline = time.monotonic() + (options.send_timeout if timeout is None else timeout)
         now_ms = time.time_ns() // 1_000_000
@@ -201,18 +204,18 @@ class Sender:
         """
         self.connections.check_usable()
         if self._idle is not None:
-            raise _closed_error()
+            raise closed_error()
 
     def target(self, delivery: SendAttempts) -> Target | None:
         """The queue and broker of the next attempt; None if the topic's route or the queue's master is not cached."""
         topic = delivery.outgoing.topic
-        route = self._routes.known(topic)
-        if route is None or not route.write_queues:
-            return None
         path, addresses = self._paths.get(topic), self._routes.broker_addresses()
-        if path is None or path.route is not route or path.addresses is not addresses:
-            # a thread may see a new route before the addresses in it, so either makes a new path
+        if path is None or path.addresses is not addresses:
+            route = self._routes.known(topic)
+            if route is None or not route.write_queues:
+                return None
             path = self._paths[topic] = self._path(route, addresses)
+        route = path.route
         queue = delivery.next_queue(route.write_queues, path.turn, route.broker_of)
         return path.targets.get(queue)
 
@@ -272,7 +275,7 @@ class Sender:
         finally:
             self._blocked -= 1
         if self._idle is not None:
-            raise _closed_error()
+            raise closed_error()
         delivery.wait_longer(time.monotonic() - began)
 
     def _raise_if_configured(self) -> None:
@@ -339,6 +342,18 @@ class Sender:
 
     # -- sending, in the loop's thread
 
+    def start_send(self, delivery: Admitted) -> asyncio.Future[SendResult]:
+        """Do as :meth:`send`, and return the future.
+
+        :raises ClosedError: this is not the event loop of this producer.
+        """
+        loop = self.loop
+        if asyncio.get_running_loop() is not loop:
+            raise other_loop(loop)
+        future: asyncio.Future[SendResult] = loop.create_future()
+        self.send(delivery, future)
+        return future
+
     def send(self, delivery: Admitted, future: SendFuture) -> None:
         """Send as soon as the limits of sends in progress admit it; ``future`` gets the final result or error.
 
@@ -349,7 +364,8 @@ class Sender:
             self._parked.append((delivery, future, time.monotonic()))
             return
         with self._lock:
-            self._enter(delivery)
+            self._in_progress.add(delivery)
+            self._window.enter(delivery.size)
         self.begin(delivery, future)
 
     def begin(self, send: Admitted, future: SendFuture) -> None:
@@ -384,7 +400,7 @@ class Sender:
                 self._looking_up.wait(delivery.outgoing.topic, delivery, future)
             elif delivery.waits and delivery.queue is not None:
                 self._note_failure(delivery, delivery.queue, time.monotonic(), None)
-                self._failed(WaitingSend(delivery, future), _no_master(delivery.queue))
+                self._failed(WaitingSend(delivery, future), no_master(delivery.queue))
             else:
                 self.retry(delivery, None, future)
         elif self._connecting.closed and target.address in self._connecting.closed:
@@ -394,7 +410,9 @@ class Sender:
             if connection is None:
                 self._connecting.wait(target.address, delivery, future)
             else:
-                self._write(delivery, target, connection, future)
+                attempt = self._attempt_of(self, delivery, target, connection, future)
+                opaque = connection.expect(attempt, delivery.until)
+                connection.write(delivery.outgoing.frame(target.head, opaque))
 
     def _send_over_connection(self, delivery: SendAttempts, future: SendFuture) -> None:
         """Send a message that has waited for a connection to its broker; retry it if there is none."""
@@ -551,7 +569,7 @@ class Sender:
         queues = await self.write_queues(topic, seconds)
         found = {address for queue in queues if (address := self._routes.master(queue.broker_name)) is not None}
         if not found:
-            raise _no_master(queues[0])
+            raise no_master(queues[0])
         return list(found)
 
     def _late_recovery(self, topic: str) -> RocketMQError:
@@ -630,7 +648,7 @@ class Sender:
         left = delivery.remaining(began)
         try:
             if address is None:
-                raise _no_master(queue)
+                raise no_master(queue)
             connection = await self.connections.get(address, left)
         except (NoRouteError, NetworkError) as e:
             self._note_failure(delivery, queue, began, e)
@@ -746,7 +764,8 @@ class _Attempt(msgspec.Struct, gc=False, eq=False):
         """Resolve the future with a result, or retry after an error."""
         if isinstance(outcome, SendResult):
             self.sender.leave(self.delivery)
-            resolve(self.future, outcome)
+            if not self.future.done():
+                self.future.set_result(outcome)
         else:
             self.sender.attempt_failed(self, outcome, answer)
 
@@ -768,11 +787,3 @@ def _end_of(task: asyncio.Task[SendResult]) -> SendResult | Exception:
         return ClosedError("the message was not sent: its producer was stopped")
     failure = task.exception()
     return failure if isinstance(failure, Exception) else task.result()
-
-
-def _no_master(queue: MessageQueue) -> NoRouteError:
-    return NoMasterError(f"broker {queue.broker_name} of queue {queue} has no master known to the name servers")
-
-
-def _closed_error() -> ClosedError:
-    return ClosedError("this producer is closed; make a new one")

@@ -55,7 +55,7 @@ def goes_alone(message: Message) -> bool:
     properties = message.properties
     if not _LONELY.isdisjoint(properties):
         return True
-    return ("DELAY" in properties and message.delay_level > 0) or names.is_retry_topic(message.topic)
+    return ("DELAY" in properties and message.delay_level > 0) or message.topic.startswith(names.RETRY_PREFIX)
 
 
 def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:

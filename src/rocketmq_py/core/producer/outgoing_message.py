@@ -49,10 +49,10 @@ class SendHead:
     :param create_topic: the topic that brokers copy when they create the message's topic (TBW102).
     :param queue_nums: number of queues of a topic created so.
     :param credentials: credentials with which to sign the requests; None to send them unsigned.
-    :param accelerator: computes the signatures; None for the Python code.
+    :param accelerator: encodes frames and computes the signatures; None for the Python code.
     """
 
-    __slots__ = ("after", "sign", "starts")
+    __slots__ = ("after", "encode", "sign", "starts")
 
     def __init__(
         self,
@@ -63,6 +63,8 @@ class SendHead:
         credentials: Credentials | None = None,
         accelerator: Accelerator | None = None,
     ) -> None:
+        self.encode = None if accelerator is None else accelerator.send_frame
+        """The accelerator's encoder of frames; None for the Python code."""
         self.sign: Callable[[bytes, bytes], bytes] | None = None
         """Function that returns the signature of a request, given the values of its fields from ``f`` on and its body.
 
@@ -113,6 +115,10 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         flag = ONEWAY_FLAG if oneway else 0
         body = self.body
         if head.sign is None:
+            if head.encode is not None:
+                found = head.encode(start, self.fields, (flag, opaque), _TAIL, body)
+                if found is not None:
+                    return found
             header = b'%b%b},"flag":%d,"opaque":%d,%b' % (start, self.fields, flag, opaque, _TAIL)
         else:
             if not self.values:
@@ -136,9 +142,12 @@ class OutgoingMessage(msgspec.Struct, gc=False, eq=False):
         stored = reply.header(SendResponse)
         if stored.queue_id != queue.queue_id:
             queue = MessageQueue(queue.topic, queue.broker_name, stored.queue_id)
-        return SendResult(
-            status, stored.batch_uniq_id or self.msg_id, queue, stored.queue_offset, stored.msg_id,
-            stored.transaction_id, stored.msg_region, stored.trace_on != "false", stored.recall_handle,
+        return tuple.__new__(  # as SendResult(...), without a call in Python
+            SendResult,
+            (
+                status, stored.batch_uniq_id or self.msg_id, queue, stored.queue_offset, stored.msg_id,
+                stored.transaction_id, stored.msg_region, stored.trace_on != "false", stored.recall_handle,
+            ),
         )  # fmt: skip
 
 
@@ -194,23 +203,23 @@ class Packer:
         :raises MessageIllegal: the topic, body or properties break the rules of all brokers.
         :raises ConfigError: the package for the compression type is not installed.
         """
-        self._check(message)
-        properties = message.properties
+        topic, body, properties = message.topic, message.body, message.properties
+        if not 0 < len(body) <= self._max_size or _topic_fault(topic) is not None:
+            raise self._illegal(message)
         msg_id = properties.get("UNIQ_KEY")
         if msg_id is None:
             msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
-        body = message.body
         if len(body) >= self._compress_over:
             body = compress(body, self._compression, self._level)
             sys_flag |= COMPRESSED | self._compression << TYPE_SHIFT
         if len(body) > _MAX_FRAME_BODY:
             raise MessageIllegal(_too_large_for_a_frame(len(message.body), len(body)))
         more = self._ordinary
-        if message.topic.startswith(names.RETRY_PREFIX):
+        if topic.startswith(names.RETRY_PREFIX):
             properties, more = _redelivery(properties, unit_mode=self._unit_mode)
         fields, values = self._fields((sys_flag, now_ms, message.flag), properties, more)
         kind = _REPLY if "MSG_TYPE" in properties and _is_reply(properties) else _SINGLE
-        return OutgoingMessage(message.topic, msg_id, body, fields, kind, values)
+        return OutgoingMessage(topic, msg_id, body, fields, kind, values)
 
     def pack_batch(self, messages: Iterable[Message], now_ms: int) -> OutgoingMessage:
         """Encode several messages as one batch. A unique key is added to each message that has none, and to the batch.
@@ -223,8 +232,8 @@ class Packer:
         if fault:
             raise MessageIllegal(f"no batch can be made of {len(batch)} messages: {fault}")
         for message in batch:
-            if not 0 < len(message.body) <= self._max_size or message is batch[0]:  # all have one topic
-                self._check(message)
+            if not 0 < len(message.body) <= self._max_size or _topic_fault(message.topic) is not None:
+                raise self._illegal(message)
             if "UNIQ_KEY" not in message.properties:
                 message.properties["UNIQ_KEY"] = self._keys.next(now_ms)
         body = self._batch_body(batch)
@@ -246,12 +255,12 @@ class Packer:
 
         Other parameters and errors as of :meth:`pack`.
         """
-        self._check(message)
-        properties = message.properties
+        topic, body, properties, sys_flag = message.topic, message.body, message.properties, 0
+        if not 0 < len(body) <= self._max_size or _topic_fault(topic) is not None:
+            raise self._illegal(message)
         msg_id = properties.get("UNIQ_KEY")
         if msg_id is None:
             msg_id = properties["UNIQ_KEY"] = self._keys.next(now_ms)
-        body, sys_flag = message.body, 0
         if len(body) >= self._compress_over:
             body = compress(body, self._compression, self._level)
             sys_flag = COMPRESSED | self._compression << TYPE_SHIFT
@@ -261,7 +270,7 @@ class Packer:
         record = found or encode_batch([(message.flag, body, _properties_text(properties).encode())])
         waits = properties.get("WAIT") != "false"
         return BatchedMessage(
-            message.topic, msg_id, record, len(body), message.flag, sys_flag, now_ms, waits, (kind, waits, sys_flag)
+            topic, msg_id, record, len(body), message.flag, sys_flag, now_ms, waits, (kind, waits, sys_flag)
         )
 
     def join(self, messages: Sequence[BatchedMessage]) -> OutgoingMessage:
@@ -298,14 +307,11 @@ class Packer:
                 return found
         return encode_batch((m.flag, m.body, _properties_text(m.properties).encode()) for m in batch)
 
-    def _check(self, message: Message) -> None:
-        fault = _topic_fault(message.topic)
+    def _illegal(self, message: Message) -> MessageIllegal:
+        size, fault = len(message.body), _topic_fault(message.topic)
         if fault is None:
-            size = len(message.body)
-            if 0 < size <= self._max_size:
-                return
             fault = f"the body has {size} bytes, {self._max_size} are allowed" if size else "the body is empty"
-        raise MessageIllegal(f"the message cannot be sent: {fault}")
+        return MessageIllegal(f"the message cannot be sent: {fault}")
 
 
 class _More(NamedTuple):

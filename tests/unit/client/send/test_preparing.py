@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
+from rocketmq_py.client.send.options import Options
 from rocketmq_py.client.send.preparing import BatchPreparation
 from rocketmq_py.model import Message
 
@@ -30,9 +31,9 @@ class Sender:
 def test_a_message_follows_a_direct_send_to_its_topic_while_that_is_under_way() -> None:
     """Then others may come, too, and it waits for them; alone it goes at once."""
     sender = Sender()
-    batcher, options = SimpleNamespace(is_quiet=lambda _: True), SimpleNamespace(namespace=None)
+    batcher = SimpleNamespace(is_quiet=lambda _: True)
     some: Any = None
-    prepared = BatchPreparation(cast(Any, sender), some, cast(Any, options), some, cast(Any, batcher))
+    prepared = BatchPreparation(cast(Any, sender), some, Options(), some, cast(Any, batcher))
     assert not prepared._follows("t")
     assert sender.asked == 0
     assert prepared.message(Message("t", b"x"), None, None) is sender.under_way[0]
