@@ -20,7 +20,7 @@ pytestmark = needs_accelerator
 
 texts = st.one_of(st.text(max_size=6), st.sampled_from(["", "7", "msgId", "ä漢😀", '"\\\n']))
 numbers = st.one_of(st.integers(-1, 5), st.sampled_from([2**31 - 1, -(2**31), 2**31, "1", None, 1.0, True]))
-fields = st.one_of(
+fields: st.SearchStrategy[Any] = st.one_of(
     st.dictionaries(texts, texts, max_size=4),
     st.dictionaries(texts, st.one_of(texts, st.none(), st.integers(), st.lists(texts)), max_size=3),
     st.sampled_from([None, [], "x"]),
