@@ -178,16 +178,18 @@ impl Reader<'_> {
     fn number(&mut self, mask: u8) -> Result<usize> {
         let first = self.byte()? & mask;
         let mut value = u64::from(first);
-        let mut shift = 0;
-        while first == mask {
-            let byte = self.byte()?;
-            value += u64::from(byte & 0x7F) << shift;
-            if byte < 0x80 {
-                break;
-            }
-            shift += 7;
-            if shift > MOST_SHIFT {
-                return Err(Fault::Malformed);
+        if first == mask {
+            let mut shift = 0;
+            loop {
+                let byte = self.byte()?;
+                value += u64::from(byte & 0x7F) << shift;
+                if byte < 0x80 {
+                    break;
+                }
+                shift += 7;
+                if shift > MOST_SHIFT {
+                    return Err(Fault::Malformed);
+                }
             }
         }
         usize::try_from(value).map_err(|_| Fault::Malformed)
