@@ -35,6 +35,9 @@ class Answers:
     def opaques(self) -> list[int]:
         return self._numbers
 
+    def messages(self, status: bytes) -> list[bytes]:
+        return [status + b"%d" % number for number in self._numbers]
+
     def encode(self, pieces: Sequence[bytes], host: bytes) -> bytes:
         """As the accelerator inserts the fields between the pieces."""
         frames = []
