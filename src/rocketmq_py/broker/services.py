@@ -261,7 +261,7 @@ class Services:
         )
         self._static_puller = StaticTopicPuller(self.pull_service, self.mappings, self.forwarder, self._clock)
         self.pull_request_hold = PullRequestHoldService(
-            self.pull_service, store, self.slices, lambda: config.pull_thread_pool_queue_capacity
+            self.pull_service, store, self.slices, self._clock, lambda: config.pull_thread_pool_queue_capacity
         )
         readers = [store.workers.executor(f"rocketmq-read-{number}") for number in range(THREADS)]
         self.cold_pulls = ColdPulls(

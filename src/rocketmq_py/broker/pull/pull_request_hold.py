@@ -34,6 +34,7 @@ class PullRequestHoldService:
 
     :param slices: runs held pulls again later and in slices: a pull reads from the store, which cannot be read while it
         reports arrivals, and any number of pulls may wait for one message.
+    :param clock: returns milliseconds since the epoch.
     :param limit: returns the current maximum number of held pulls.
     """
 
@@ -42,8 +43,10 @@ class PullRequestHoldService:
         pull_service: PullService,
         store: MessageStore,
         slices: SlicedWork,
+        clock: Callable[[], int],
         limit: Callable[[], int] = lambda: 100_000,
     ) -> None:
+        self._clock = clock
         self._limit = limit
         self._full = False
         self._pull_service = pull_service
@@ -73,7 +76,7 @@ class PullRequestHoldService:
         self._full = False
         held: Held[HeldPull] = hold.payload
         assert isinstance(hold.key, QueueKey)
-        waiting = Waiting(held.token, responder, self._store.now())
+        waiting = Waiting(held.token, responder, self._clock())
         self._table.add(
             hold.key,
             Held(held.offset, held.deadline_ms, held.tags_filter, waiting, held.record_filter, responder.peer),
