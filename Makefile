@@ -56,10 +56,10 @@ test: $(VENV)/.dev ## all tests but the long ones, with a third of the examples 
 ifneq ($(ARGS),)
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@$(MAKE) --no-print-directory $(if $(FLOORS),floors,unit) EXAMPLES=some; unit=$$?; \
-	echo "tests with Spark run beside the others and are shown after them"; \
+	@echo "tests with Spark, which take longest one after the other, run beside the others and are shown after them"; \
 	$(BIN)/python -m pytest -m "spark and not long" --durations 15 $(NOT_UNIT) > .spark-tests.log 2>&1 & spark=$$!; \
 	trap 'kill $$spark 2>/dev/null' INT TERM; \
+	make --no-print-directory $(if $(FLOORS),floors,unit) EXAMPLES=some; unit=$$?; \
 	$(BIN)/python -m pytest -m "not spark and not long" --numprocesses $(JOBS) --dist loadfile \
 		--no-loadscope-reorder --durations 30 $(NOT_UNIT); others=$$?; \
 	wait $$spark; spark=$$?; cat .spark-tests.log; rm -f .spark-tests.log; \
