@@ -59,8 +59,10 @@ def test_hundreds_of_connections_that_stay_open_keep_nobody_out() -> None:
 
     async def until() -> None:
         port = int(told[0].rpartition(":")[2])
-        browsers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
-        for reader, writer in browsers:
+        browsers = []
+        for _ in range(300):  # each asks at once: a connection without a request is closed after some seconds
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            browsers.append((reader, writer))
             writer.write(b"GET /audit HTTP/1.1\r\nHost: localhost\r\n\r\n")
             lines.append(await reader.readline())
         lines.append((await fetched(told[0], "localhost")).encode() + b"\r\n")
