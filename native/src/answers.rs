@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::frames::{Cut, Frame};
 use crate::json::Reader;
-use crate::record::u32_at;
 
 const RESPONSE: i32 = 1;
 
@@ -20,51 +20,19 @@ pub struct Answer {
 
 pub enum Item {
     Answer(Answer),
-    /// Another frame: serialize type, header and body.
-    Frame(u8, Range<usize>, Range<usize>),
+    Frame(Frame),
 }
 
-#[derive(Default)]
-pub struct Cut {
-    pub items: Vec<Item>,
-    /// Position after the last complete frame.
-    pub position: usize,
-    /// Number of bytes that the frame at this position needs.
-    pub missing: usize,
-    /// Length and header length of the frame at this position, if it is corrupt.
-    pub fault: Option<(u32, u32)>,
-}
-
-/// Splits bytes read from a socket into frames.
-pub fn cut(data: &[u8], max_frame: usize) -> Cut {
-    let mut found = Cut {
-        missing: 8,
-        ..Cut::default()
-    };
-    while let (Some(length), Some(packed)) = (
-        u32_at(data, found.position),
-        u32_at(data, found.position + 4),
-    ) {
-        let (size, header_length) = (length as usize, (packed & 0xFF_FFFF) as usize);
-        if size > max_frame || size < 4 || header_length > size - 4 {
-            found.fault = Some((length, header_length as u32));
-            break;
-        }
-        let begin = found.position;
-        let end = begin + 4 + size;
-        if end > data.len() {
-            found.missing = end - begin;
-            break;
-        }
-        let header = begin + 8..begin + 8 + header_length;
-        let body = header.end..end;
-        let kind = (packed >> 24) as u8;
-        let plain = (kind == 0).then(|| read(data, header.clone(), body.clone()));
+/// Splits bytes read from a socket into frames, of which plain answers are read.
+pub fn cut(data: &[u8], max_frame: usize) -> Cut<Item> {
+    let mut found = Cut::default();
+    while let Some(frame) = found.next(data, max_frame) {
+        let plain = (frame.serialize_type == 0)
+            .then(|| read(data, frame.header.clone(), frame.body.clone()));
         found.items.push(match plain.flatten() {
             Some(answer) => Item::Answer(answer),
-            None => Item::Frame(kind, header, body),
+            None => Item::Frame(frame),
         });
-        found.position = end;
     }
     found
 }
@@ -176,12 +144,13 @@ mod tests {
             let data = frame(0, header, b"");
             let found = cut(&data, 1 << 20);
             assert!(
-                matches!(&found.items[..], [Item::Frame(0, ..)]),
+                matches!(&found.items[..], [Item::Frame(one)] if one.serialize_type == 0),
                 "{header:?}"
             );
         }
         let data = frame(1, br#"{"code":0,"opaque":7,"flag":1}"#, b"");
-        assert!(matches!(&cut(&data, 99).items[..], [Item::Frame(1, ..)]));
+        let found = cut(&data, 99);
+        assert!(matches!(&found.items[..], [Item::Frame(one)] if one.serialize_type == 1));
     }
 
     #[test]

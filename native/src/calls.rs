@@ -39,11 +39,7 @@ pub struct Single {
 /// None for requests that are not plain: of more than `most` bytes beside the body, without an id or time of birth, with
 /// a field that occurs twice, and so on.
 pub fn read(request: &[u8], most: usize, kind: &mut Vec<u8>) -> Option<Single> {
-    let mut fields = Fields {
-        data: request,
-        at: 0,
-        end: request.len(),
-    };
+    let mut fields = Fields::of(request, 0..request.len());
     let Field {
         tag: MESSAGES,
         place: message,
@@ -57,11 +53,7 @@ pub fn read(request: &[u8], most: usize, kind: &mut Vec<u8>) -> Option<Single> {
     }
     let mut single = Single::default();
     let mut system = None;
-    let mut fields = Fields {
-        data: request,
-        at: message.start,
-        end: message.end,
-    };
+    let mut fields = Fields::of(request, message);
     let (mut has_topic, mut has_body) = (false, false);
     while fields.at < fields.end {
         let field = fields.next()?;
@@ -90,11 +82,7 @@ pub fn read(request: &[u8], most: usize, kind: &mut Vec<u8>) -> Option<Single> {
 impl Single {
     fn system(&mut self, request: &[u8], place: Range<usize>, kind: &mut Vec<u8>) -> Option<()> {
         let (mut has_id, mut has_digest, mut born) = (false, false, None);
-        let mut fields = Fields {
-            data: request,
-            at: place.start,
-            end: place.end,
-        };
+        let mut fields = Fields::of(request, place);
         while fields.at < fields.end {
             let field = fields.next()?;
             match field.tag {
@@ -126,11 +114,7 @@ impl Single {
 
 /// Whether a digest, which nobody looks at, can be decoded; None if not.
 fn is_digest(request: &[u8], place: Range<usize>) -> Option<bool> {
-    let mut fields = Fields {
-        data: request,
-        at: place.start,
-        end: place.end,
-    };
+    let mut fields = Fields::of(request, place);
     while fields.at < fields.end {
         let field = fields.next()?;
         if field.tag & 7 == 2 {
@@ -141,11 +125,7 @@ fn is_digest(request: &[u8], place: Range<usize>) -> Option<bool> {
 }
 
 fn milliseconds(request: &[u8], place: Range<usize>) -> Option<i64> {
-    let mut fields = Fields {
-        data: request,
-        at: place.start,
-        end: place.end,
-    };
+    let mut fields = Fields::of(request, place);
     let (mut seconds, mut nanos) = (None, None);
     while fields.at < fields.end {
         let field = fields.next()?;
@@ -179,7 +159,15 @@ struct Fields<'a> {
     end: usize,
 }
 
-impl Fields<'_> {
+impl<'a> Fields<'a> {
+    fn of(data: &'a [u8], place: Range<usize>) -> Self {
+        Fields {
+            data,
+            at: place.start,
+            end: place.end,
+        }
+    }
+
     fn next(&mut self) -> Option<Field> {
         let begin = self.at;
         let tag = self.number()?;

@@ -10,6 +10,7 @@ pub mod batch;
 pub mod calls;
 pub mod columns;
 pub mod files;
+pub mod frames;
 pub mod gather;
 pub mod hash;
 pub mod header;

@@ -20,6 +20,7 @@ use crate::batch::{Fields, split};
 use crate::calls::answer;
 use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
 use crate::files::{Part, write_parts as write};
+use crate::frames::Frame;
 use crate::gather::{Expected, HEAD, Places};
 use crate::hash::key_hash;
 use crate::header::Overtaken;
@@ -1080,21 +1081,22 @@ fn cut_read<'py>(
                     },
                 )?
                 .into_any(),
-                Item::Frame(one) => {
-                    let header = PyBytes::new(py, &bytes[one.header]);
-                    frame.call1((
-                        one.serialize_type,
-                        header,
-                        PyBytes::new(py, &bytes[one.body]),
-                    ))?
-                }
+                Item::Frame(one) => built(frame, bytes, one)?,
             });
         }
         Ok((items, found.position, found.missing, found.fault))
     })
 }
 
-type Cut<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
+/// Builds the Python object of a frame: serialize type, header and body are the arguments of `make`.
+fn built<'py>(make: &Bound<'py, PyAny>, bytes: &[u8], frame: Frame) -> PyResult<Bound<'py, PyAny>> {
+    let py = make.py();
+    make.call1((
+        frame.serialize_type,
+        PyBytes::new(py, &bytes[frame.header]),
+        PyBytes::new(py, &bytes[frame.body]),
+    ))
+}
 
 /// Split bytes read from a socket into frames, of which plain answers are decoded; see ``rocketmq_py.accelerator``.
 #[pyfunction]
@@ -1105,7 +1107,7 @@ fn cut_answers<'py>(
     max_frame: usize,
     frame: &Bound<'py, PyAny>,
     reply: &Bound<'py, PyAny>,
-) -> PyResult<Cut<'py>> {
+) -> PyResult<Found<'py>> {
     calm(|| {
         let bytes = data.as_bytes();
         let found = answers::cut(bytes, max_frame);
@@ -1127,10 +1129,7 @@ fn cut_answers<'py>(
                         one.version,
                     ))?
                 }
-                answers::Item::Frame(kind, header, body) => {
-                    let header = PyBytes::new(py, &bytes[header]);
-                    frame.call1((kind, header, PyBytes::new(py, &bytes[body])))?
-                }
+                answers::Item::Frame(one) => built(frame, bytes, one)?,
             });
         }
         Ok((items, found.position, found.missing, found.fault))

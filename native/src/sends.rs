@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use memchr::memmem::Finder;
 
+use crate::frames::{Cut, Frame};
 use crate::header::{Fields, Header, Overtaken};
 use crate::properties::ENTRY_END;
-use crate::record::u32_at;
 use crate::signing::SigningKey;
 
 /// Maximum number of sends in one run; further sends begin another run.
@@ -107,81 +107,43 @@ impl Run {
     }
 }
 
-/// A frame: serialize type, and the ranges of header and body in the bytes that were read.
-pub struct Frame {
-    pub serialize_type: u8,
-    pub header: Range<usize>,
-    pub body: Range<usize>,
-}
-
 pub enum Item {
     Frame(Frame),
     Run(Run),
 }
 
-#[derive(Default)]
-pub struct Cut {
-    pub items: Vec<Item>,
-    /// Position after the last complete frame.
-    pub position: usize,
-    /// Number of bytes that the frame at this position needs.
-    pub missing: usize,
-    /// Length and header length of the frame at this position, if it is corrupt.
-    pub fault: Option<(u32, u32)>,
-}
-
 /// Splits bytes read from a socket into frames, with consecutive plain sends combined into runs.
 ///
 /// Requests that may be `overtaken` do not end a run; they come after it.
-pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut {
-    let mut found = Cut {
-        missing: 8,
-        ..Cut::default()
-    };
+pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut<Item> {
+    let mut found = Cut::default();
     let mut scanner = Scanner::default();
     let mut fields = Fields::default();
-    while let (Some(length), Some(packed)) = (
-        u32_at(data, found.position),
-        u32_at(data, found.position + 4),
-    ) {
-        let (size, header_length) = (length as usize, (packed & 0xFF_FFFF) as usize);
-        if size > max_frame || size < 4 || header_length > size - 4 {
-            found.fault = Some((length, header_length as u32));
-            break;
-        }
+    loop {
         let begin = found.position;
-        let end = begin + 4 + size;
-        if end > data.len() {
-            found.missing = end - begin;
+        let Some(frame) = found.next(data, max_frame) else {
             break;
-        }
-        let header = begin + 8..begin + 8 + header_length;
-        let body = header.end..end;
-        let serialize_type = (packed >> 24) as u8;
-        match Header::read(serialize_type, &data[header.clone()], &mut fields) {
-            Some(plain) if scanner.add(&plain, &fields, begin..end, body.clone()) => {}
+        };
+        let header = &data[frame.header.clone()];
+        match Header::read(frame.serialize_type, header, &mut fields) {
+            Some(plain)
+                if scanner.add(&plain, &fields, begin..found.position, frame.body.clone()) => {}
             _ => {
                 let waits = !scanner.run.sends.is_empty()
                     && overtaken
                         .iter()
-                        .any(|one| one.has(serialize_type, &data[header.clone()], &mut fields));
-                let frame = Item::Frame(Frame {
-                    serialize_type,
-                    header,
-                    body,
-                });
+                        .any(|one| one.has(frame.serialize_type, header, &mut fields));
                 if waits {
-                    scanner.overtaken.push(frame);
+                    scanner.overtaken.push(Item::Frame(frame));
                 } else {
                     scanner.end_run(&mut found.items);
-                    found.items.push(frame);
+                    found.items.push(Item::Frame(frame));
                 }
             }
         }
         if scanner.run.sends.len() >= MOST_SENDS || scanner.run.kinds.len() >= MOST_KINDS {
             scanner.end_run(&mut found.items);
         }
-        found.position = end;
     }
     scanner.end_run(&mut found.items);
     found

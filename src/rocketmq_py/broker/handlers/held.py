@@ -15,7 +15,7 @@ from rocketmq_py.server import Peer, Reply, handles
 
 MOST_LISTED = 500
 MOST_EXAMINED = 10_000
-"""Number of held requests of either kind that one answer looks at: some 20 ms."""
+"""Number of held requests of either kind that one answer looks at: some 25 ms, so 50 ms for both."""
 
 
 class HeldHandlers:
