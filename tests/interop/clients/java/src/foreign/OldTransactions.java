@@ -23,6 +23,7 @@ final class OldTransactions {
         });
         producer.start();
         open.add(producer::shutdown);
+        Probe.ready(producer);
         for (String body : new String[] {"rollback", "commit", "unknown"}) {
             producer.sendMessageInTransaction(new Message(topic, Probe.bytes(body)), (message, argument) -> {
                 switch (Probe.text(message.getBody())) {

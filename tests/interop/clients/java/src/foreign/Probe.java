@@ -29,6 +29,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 public final class Probe {
     private static final int SENT = 10;
     private static final int ORDERED = 12;
+    private static final String DEFAULT_TOPIC = "TBW102";
+    private static final int READY_TRIES = 10;
     static final int SEND_MILLIS = 10_000;
 
     private final String namesrv;
@@ -87,6 +89,23 @@ public final class Probe {
         return text.toString();
     }
 
+    /**
+     * Waits until the name server answers the producer. A client gives its first question 3 s, with connecting, whatever
+     * it is told; on a busy machine that is too short for a JVM in which a dozen clients start at once.
+     */
+    static <T extends DefaultMQProducer> T ready(T producer) throws Exception {
+        for (int i = 1; ; i++) {
+            try {
+                producer.fetchPublishMessageQueues(DEFAULT_TOPIC);
+                return producer;
+            } catch (Exception e) {
+                if (i == READY_TRIES) {
+                    throw e;
+                }
+            }
+        }
+    }
+
     private String topic(String mode) {
         return prefix + "-" + mode;
     }
@@ -99,7 +118,7 @@ public final class Probe {
         made.setSendMsgTimeout(SEND_MILLIS);
         made.start();
         open.add(made::shutdown);
-        return made;
+        return ready(made);
     }
 
     private void transactions(String mode) throws Exception {

@@ -36,6 +36,7 @@ final class Transactions {
         });
         producer.start();
         open.add(producer::shutdown);
+        Probe.ready(producer);
         for (String body : new String[] {"rollback", "commit", "unknown"}) {
             producer.sendMessageInTransaction(new Message(topic, Probe.bytes(body)), null);
             Line.say("transaction", "sent", "body", body);
