@@ -324,7 +324,7 @@ class Services:
             ReplyHandlers(self.reply_service),
             PullHandlers(self._static_puller),
             PopHandlers(self.pop),
-            HeldHandlers(self.pull_request_hold, self.pop.polling),
+            HeldHandlers(self.pull_request_hold, self.pop.polling, self.slices),
             AssignmentHandlers(
                 QueueAssignments(config, self.topics, self.clients, self.modes, self.route_client, self._clock),
                 self.modes,

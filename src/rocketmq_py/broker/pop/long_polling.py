@@ -9,6 +9,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import NamedTuple
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -90,12 +91,12 @@ class PopLongPollingService:
         self._empty_reply = empty_reply
         self._woken: deque[WaitingPop] = deque()
 
-    def listed(self, kind: str) -> Iterator[HeldRequest]:
-        """Iterate over the held requests, none of which may be added or answered meanwhile.
+    def listed(self, kind: str, most: int) -> Iterator[HeldRequest]:
+        """Iterate over the held requests, as they are when the first is asked for; over ``most`` of them.
 
         :param kind: what they are called.
         """
-        for key, poll in self.table:
+        for key, poll in list(islice(self.table, most)):
             held = poll.token.held
             yield HeldRequest(
                 kind=kind, topic=key.topic, queue_id=key.queue_id, consumer_group=key.group,
@@ -219,10 +220,10 @@ class PopPolling:
     def __len__(self) -> int:
         return len(self.pops.table) + len(self.notifications.table)
 
-    def __iter__(self) -> Iterator[HeldRequest]:
-        """Iterate over all held requests; none may be added or answered meanwhile."""
-        yield from self.pops.listed("pop")
-        yield from self.notifications.listed("notification")
+    def listed(self, most: int) -> Iterator[HeldRequest]:
+        """Iterate over the held pops, then over the notifications; over ``most`` of both together."""
+        both = self.pops.listed("pop", most), self.notifications.listed("notification", most)
+        return islice(chain.from_iterable(both), most)
 
     def hold_request(self, hold: Hold, responder: Responder) -> None:
         """Hold a request that found no messages."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from rocketmq_py.broker.pull.pull import HeldPull, PullService
@@ -57,9 +58,9 @@ class PullRequestHoldService:
     def __len__(self) -> int:
         return len(self._table)
 
-    def __iter__(self) -> Iterator[HeldRequest]:
-        """Iterate over the held pulls; none may be added or answered meanwhile."""
-        for key, held in self._table:
+    def listed(self, most: int) -> Iterator[HeldRequest]:
+        """Iterate over the held pulls, as they are when the first is asked for; over ``most`` of them."""
+        for key, held in list(islice(self._table, most)):
             waiting = held.token
             yield HeldRequest(
                 kind="pull", topic=key.topic, queue_id=key.queue_id, offset=held.offset, since=waiting.since,
