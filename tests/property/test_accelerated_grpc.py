@@ -26,8 +26,8 @@ from rocketmq_py.wire.http2.hpack import (
 from rocketmq_py.wire.http2.huffman import LENGTHS
 from tests.accelerated import accelerator, needs_accelerator
 from tests.examples import examples
-from tests.unit.broker.grpc.calls import Calls, Running
 from tests.unit.broker.harness import START_MS, InProcess
+from tests.unit.grpc.calls import Calls, Running
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 pytestmark = needs_accelerator

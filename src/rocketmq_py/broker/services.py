@@ -24,8 +24,10 @@ from rocketmq_py.broker.cluster.role import Master, Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.config.live_settings import LiveSettings
 from rocketmq_py.broker.grpc.access import CallAccess
+from rocketmq_py.broker.grpc.local_requests import LocalRequests
 from rocketmq_py.broker.grpc.other_masters import OtherMasters
-from rocketmq_py.broker.grpc.service import BrokerParts, MessagingService
+from rocketmq_py.broker.grpc.places import OwnPlaces, OwnTopics
+from rocketmq_py.broker.grpc.service import own_service
 from rocketmq_py.broker.ha.pre_online import take_back
 from rocketmq_py.broker.ha.replicas import Replicas
 from rocketmq_py.broker.ha.replication import Replication
@@ -91,6 +93,8 @@ from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.core.pop.long_polling import PollKey
 from rocketmq_py.core.timer.delay_levels import DelayLevels
 from rocketmq_py.errors import StoreNotWritable
+from rocketmq_py.grpc.cluster import Parts
+from rocketmq_py.grpc.service import MessagingService
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.names import SCHEDULE_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
@@ -375,11 +379,14 @@ class Services:
     def messaging_service(self, access: AuthDispatcher, dispatcher: Dispatcher) -> MessagingService:
         """Create the methods of gRPC."""
         host, port = self.address.rsplit(":", 1)
-        parts = BrokerParts(
-            self._config, self.topics, self.groups, self.clients, lambda: self.store.config.max_message_size,
-            lambda: (host.strip("[]"), int(port)), self._clock, self.other_masters, self.pop.acks.check,
+        name, topics = self._config.broker_name, OwnTopics(self._config, self.topics)
+        requests = LocalRequests(dispatcher, name, self.other_masters)
+        places = OwnPlaces(name, topics, lambda: (host.strip("[]"), int(port)), self.other_masters)
+        parts = Parts(
+            requests, CallAccess(access, self.record_permissions), topics, self.groups, self.clients, places, name,
+            lambda: self.store.config.max_message_size, self._clock, self.pop.acks.check,
         )  # fmt: skip
-        self._calls = MessagingService(parts, CallAccess(access, self.record_permissions), dispatcher)
+        self._calls = own_service(parts, requests)
         return self._calls
 
     def _send_handlers(self) -> object:

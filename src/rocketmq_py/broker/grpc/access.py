@@ -14,11 +14,11 @@ from rocketmq_py.core.access.permissions import (
     group as group_resource,
     topic as topic_resource,
 )
+from rocketmq_py.grpc.requests import Inner
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.grpc.service import StatusResponse
-from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
@@ -58,8 +58,8 @@ class CallAccess:
             wanted.append(RequiredPermission(group_resource(group), actions))
         self._raise(self._denial(call, code, wanted))
 
-    def check_record(self, call: Call, code: RequestCode, header: Header, then: Callable[[], None]) -> None:
-        """Check the stored message to which the header of a request refers, then call ``then``.
+    def check_record(self, call: Call, inner: Inner, then: Callable[[], None]) -> None:
+        """Check the stored message to which a request refers, then call ``then``.
 
         That is done later if the message has to be read from disk; a refusal is then the answer of the call.
 
@@ -68,7 +68,7 @@ class CallAccess:
         if not self._access.enabled:
             then()
             return
-        command = Command(code, ext=header.to_ext())
+        command = Command(inner.code, ext=inner.header.to_ext())
         try:
             self._check_loaded(call, command, self._records.store.new_residency())
         except NotInMemory:

@@ -1,7 +1,7 @@
 """Plain sends: those of one read that need no special treatment are stored together, as those of remoting are.
 
 The accelerator reads requests, and encodes records and answers. This module decides, once for each kind of messages and
-by the rules of :mod:`rocketmq_py.broker.grpc.sending`, what they become. Others are stored one by one.
+by the rules of :mod:`rocketmq_py.grpc.sending`, what they become. Others are stored one by one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from rocketmq_py.accelerator import Accelerator, CallSends, CallTarget
-from rocketmq_py.broker.grpc.replies import status_of, topic_name
-from rocketmq_py.broker.grpc.requests import Requests
-from rocketmq_py.broker.grpc.sending import STORED, Sending
+from rocketmq_py.broker.grpc.local_requests import LocalRequests
 from rocketmq_py.core.grpc.messages import (
     BORN_HOST,
     BORN_TIMESTAMP,
@@ -26,6 +24,8 @@ from rocketmq_py.core.grpc.messages import (
 )
 from rocketmq_py.core.grpc.queues import queue_of_group
 from rocketmq_py.errors import CorruptBody
+from rocketmq_py.grpc.replies import status_of, topic_name
+from rocketmq_py.grpc.sending import STORED, Sending
 from rocketmq_py.properties import Property, encode_properties
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.grpc.definition import SystemProperties
@@ -75,7 +75,7 @@ class PlainSends:
     """
 
     def __init__(
-        self, requests: Requests, sending: Sending, alone: Callable[[Call, bytes], None], accelerator: Accelerator
+        self, requests: LocalRequests, sending: Sending, alone: Callable[[Call, bytes], None], accelerator: Accelerator
     ) -> None:
         self._requests = requests
         self._sending = sending

@@ -1,6 +1,8 @@
-"""The queue of a message with a message group, as every proxy and broker must choose it: order depends on it."""
+"""The queue of a message. Every proxy and broker must choose that of a message group alike: order depends on it."""
 
 from __future__ import annotations
+
+import itertools
 
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -24,3 +26,16 @@ def consistent_hash(value: int, buckets: int) -> int:
 def queue_of_group(message_group: str, queues: int) -> int:
     """Return the queue of a message group among that many queues for sends."""
     return consistent_hash(string_hash(message_group), queues)
+
+
+class QueueTurns:
+    """Chooses queues for messages: that of the message group, else one after the other."""
+
+    def __init__(self) -> None:
+        self._turn = itertools.count()
+
+    def next(self, queues: int, message_group: str | None) -> int:
+        """Return the queue of a message among that many queues for sends."""
+        if message_group:
+            return queue_of_group(message_group, queues)
+        return next(self._turn) % queues

@@ -22,9 +22,9 @@ from rocketmq_py.protocol.headers.topic import CreateTopic
 from rocketmq_py.server import Server
 from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.scrub import Counts
-from tests.unit.broker.grpc.calls import Calls, new_message
 from tests.unit.broker.harness import InProcess, broker
 from tests.unit.broker.requests import heartbeat, pop, pull, send
+from tests.unit.grpc.calls import Calls, new_message
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 Samples = dict[str, dict[tuple[str, ...], float]]

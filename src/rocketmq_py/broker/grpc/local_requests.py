@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from rocketmq_py.accelerator import SendRun
-from rocketmq_py.protocol.codes import RequestCode, Version
+from rocketmq_py.broker.grpc.other_masters import OtherMasters
+from rocketmq_py.grpc.requests import Inner, Requests, is_answered
+from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.grpc.definition import MessageQueue
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer, Responder
@@ -14,14 +16,6 @@ from rocketmq_py.server.reply import Reply, RunReply
 from rocketmq_py.server.requests.dispatcher import Dispatcher
 
 _VERSION = Version.V5_5_0
-
-
-class Inner(NamedTuple):
-    """A request to a handler."""
-
-    code: RequestCode
-    header: Any
-    body: bytes = b""
 
 
 class CallResponder(Responder):
@@ -54,18 +48,45 @@ class CallResponder(Responder):
         return b""
 
 
-class Requests:
-    """Runs requests for calls."""
+class LocalRequests(Requests):
+    """Runs requests for calls at this broker; a few go to other masters, if another broker has the message.
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    :param name: of this broker.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, name: str, others: OtherMasters) -> None:
         self._dispatcher = dispatcher
+        self._name = name
+        self._others = others
+        self.before_finish: Callable[[], None] | None = None
+        """Handles requests that have been collected, before what was stored is made durable."""
+
+    @property
+    def here(self) -> str:
+        return f"this is {self._name}"
+
+    def is_here(self, broker: str) -> bool:
+        return broker == self._name
+
+    def is_elsewhere(self, broker: str) -> bool:
+        return broker not in ("", self._name) and self._others.exist
+
+    def broker_of(self, queue: MessageQueue) -> str:
+        del queue  # its client has called this broker
+        return self._name
 
     def run(self, call: Call, inner: Inner, then: Callable[[Reply], None]) -> None:
-        """Run one request; ``then`` gets the reply, in this call of the function or later."""
-        self._run(CallResponder(call, call.peer, then), inner, then)
+        if inner.broker in ("", self._name):
+            self._run(CallResponder(call, call.peer, then), inner, then)
+        elif not is_answered(inner):
+            then(Reply())
+        else:
+            self._others.forward(
+                inner.broker, inner.header.topic, inner.code, inner.header,
+                lambda reply, ext: then(Reply(reply.code, reply.remark, ext=dict(ext))),
+            )  # fmt: skip
 
     def run_alone(self, peer: Peer, inner: Inner, then: Callable[[Reply], None]) -> None:
-        """Run a request for which no client waits; the caller makes durable what it stored."""
         self._run(CallResponder(None, peer, then), inner, then)
 
     def _run(self, responder: CallResponder, inner: Inner, then: Callable[[Reply], None]) -> None:
@@ -88,23 +109,8 @@ class Requests:
 
         return self._dispatcher.call_run(peer, run, begin, responder)
 
-    def run_all(self, call: Call, inners: Sequence[Inner], then: Callable[[list[Reply]], None]) -> None:
-        """Run several requests; ``then`` gets all replies, in the same order."""
-        replies: dict[int, Reply] = {}
-
-        def taker(place: int) -> Callable[[Reply], None]:
-            def take(reply: Reply) -> None:
-                replies[place] = reply
-                if len(replies) == len(inners):
-                    then([replies[i] for i in range(len(inners))])
-
-            return take
-
-        for place, inner in enumerate(inners):
-            if call.is_open:
-                self.run(call, inner, taker(place))
-
     def finish_read(self) -> str | None:
-        """Make durable what was stored; return why that failed, or None."""
+        if self.before_finish is not None:
+            self.before_finish()
         failed = self._dispatcher.finish_read()
         return None if failed is None else failed.remark or "messages cannot be stored"

@@ -5,17 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.broker.grpc.access import CallAccess
-from rocketmq_py.broker.grpc.conversion import message_of
-from rocketmq_py.broker.grpc.receipts import Receipt, RenewedReceipts
-from rocketmq_py.broker.grpc.replies import common_status, group_name, status_of, topic_name
-from rocketmq_py.broker.grpc.requests import Inner, Requests
-from rocketmq_py.broker.grpc.sessions import NO_SETTINGS, Session, Sessions
-from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.waiting import RENEWED_INVISIBLE_MS, check_invisible, polling_ms
 from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts
 from rocketmq_py.errors import BadHeader, BrokerError, CorruptRecord
+from rocketmq_py.grpc.cluster import Access, Groups
+from rocketmq_py.grpc.conversion import message_of
+from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts
+from rocketmq_py.grpc.replies import common_status, group_name, status_of, topic_name
+from rocketmq_py.grpc.requests import Inner, Requests
+from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
@@ -56,15 +55,13 @@ _TYPES = {FilterType.SQL: "SQL92"}
 class Receiving:
     """Pops messages for calls, and acknowledges them.
 
-    :param check_ack: raises BrokerError if the message of an ack does not exist.
-    :param broker_name: of this broker, whose messages alone can be acknowledged here.
+    :param check_ack: raises BrokerError if the message of an ack does not exist; None if that cannot be known before.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
-        self, requests: Requests, access: CallAccess, sessions: Sessions, groups: SubscriptionGroups,
-        receipts: RenewedReceipts, check_ack: Callable[[Peer, AckMessage], None], broker_name: str,
-        clock: Callable[[], int],
+        self, requests: Requests, access: Access, sessions: Sessions, groups: Groups, receipts: RenewedReceipts,
+        check_ack: Callable[[Peer, AckMessage], None] | None, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._requests = requests
         self._access = access
@@ -72,7 +69,6 @@ class Receiving:
         self._groups = groups
         self._receipts = receipts
         self._check_ack = check_ack
-        self._broker_name = broker_name
         self._clock = clock
 
     # -- receiving
@@ -107,8 +103,9 @@ class Receiving:
         if request.auto_renew and not session.is_connected:
             raise CallRefused(Code.MESSAGE_NOT_FOUND, "the client has no telemetry stream")
         header = self._header(call, request, session, place)
-        pop = Inner(RequestCode.POP_MESSAGE, header)
-        self._requests.run(call, pop, lambda reply: self._popped(call, request, session, header, reply))
+        broker = self._requests.broker_of(request.message_queue or MessageQueue())
+        pop = Inner(RequestCode.POP_MESSAGE, header, broker=broker)
+        self._requests.run(call, pop, lambda reply: self._popped(call, request, session, pop, reply))
 
     def _header(
         self, call: Call, request: ReceiveMessageRequest, session: Session, place: tuple[str, str, int]
@@ -136,15 +133,14 @@ class Receiving:
             order=is_orderly, attempt_id=request.attempt_id,
         )  # fmt: skip
 
-    def _popped(
-        self, call: Call, request: ReceiveMessageRequest, session: Session, header: PopMessage, reply: Reply
-    ) -> None:
+    def _popped(self, call: Call, request: ReceiveMessageRequest, session: Session, pop: Inner, reply: Reply) -> None:
+        header: PopMessage = pop.header
         if reply.code != ResponseCode.SUCCESS:
             status = _NOTHING if reply.code in _NO_MESSAGES else status_of(reply)
             call.answer_many([ReceiveMessageResponse(status=status).encode()])
             return
         try:
-            popped = self._decoded(header, reply)
+            popped = _decoded(pop, reply)
         except (BadHeader, CorruptRecord) as e:
             _log.error("messages of %s popped by %s are damaged: %s", header.topic, header.consumer_group, e)
             text = f"the messages are damaged: {e}"
@@ -161,13 +157,6 @@ class Receiving:
                 self._receipts.add(session, header.consumer_group, header.topic, Receipt.parse(handle))
         answers.append(ReceiveMessageResponse(delivery_timestamp=Timestamp.of_ms(self._clock())).encode())
         call.answer_many(answers)
-
-    def _decoded(self, header: PopMessage, reply: Reply) -> list[PoppedMessage]:
-        pieces = reply.body
-        body = bytes(pieces) if isinstance(pieces, Buffer) else b"".join(pieces)
-        assert isinstance(reply.header, PopResponse)
-        messages = stored_messages(body, self._broker_name)
-        return attach_receipts(messages, header.topic, self._broker_name, reply.header, order=header.order)
 
     def _is_wanted(
         self, call: Call, session: Session, header: PopMessage, one: PoppedMessage, tags: frozenset[str] | None
@@ -232,7 +221,7 @@ class Receiving:
         good: list[tuple[int, Receipt]] = []
         for place, receipt in acked:
             inner = receipt.ack(topic, group)
-            if len(acked) == 1 or not _is_near(pop, receipt):
+            if self._check_ack is None or len(acked) == 1 or not _is_near(pop, receipt):
                 alone.append(([place], inner))
                 continue
             try:
@@ -247,8 +236,9 @@ class Receiving:
             consumer_group=group, topic=topic, retry=pop.retry, start_offset=pop.start_offset, queue_id=pop.queue_id,
             revive_queue_id=pop.revive_queue, pop_time=pop.pop_time, invisible_time=pop.invisible_ms, bits=bits,
         )  # fmt: skip
-        body = BatchAckRequest(broker_name=self._broker_name, acks=[together]).encode()
-        return [*alone, ([place for place, _ in good], Inner(RequestCode.BATCH_ACK_MESSAGE, None, body))]
+        body = BatchAckRequest(broker_name=pop.broker_name, acks=[together]).encode()
+        together_inner = Inner(RequestCode.BATCH_ACK_MESSAGE, None, body, pop.broker_name)
+        return [*alone, ([place for place, _ in good], together_inner)]
 
     def _acked(
         self, call: Call, entries: list[AckMessageEntry], statuses: list[Status], places: list[list[int]],
@@ -269,8 +259,8 @@ class Receiving:
         :raises CallRefused: it is unreadable, of another broker, or its time is over.
         """
         receipt = self._receipts.newest(handle, call.header(b"x-mq-client-id"), group) or Receipt.parse(handle)
-        if receipt.info.broker_name != self._broker_name:
-            text = f"the receipt handle is of broker {receipt.info.broker_name}, this is {self._broker_name}"
+        if not self._requests.is_here(receipt.info.broker_name):
+            text = f"the receipt handle is of broker {receipt.info.broker_name}, {self._requests.here}"
             raise CallRefused(Code.INVALID_RECEIPT_HANDLE, text)
         if receipt.visible_at_ms < self._clock():
             raise CallRefused(Code.INVALID_RECEIPT_HANDLE, "receipt handle is expired")
@@ -315,7 +305,7 @@ class Receiving:
             else:
                 call.answer(StatusResponse(status=status_of(reply)).encode())
 
-        self._access.check_record(call, back.code, back.header, lambda: self._requests.run(call, back, stored))
+        self._access.check_record(call, back, lambda: self._requests.run(call, back, stored))
 
 
 def _is_near(pop: ExtraInfo, receipt: Receipt) -> bool:
@@ -329,6 +319,14 @@ def _is_near(pop: ExtraInfo, receipt: Receipt) -> bool:
     if pop.revive_queue >= 1 << 31 or pop.queue_id >= 1 << 31:
         return False
     return 0 <= (receipt.info.offset or 0) - pop.start_offset < _MOST_DISTANCE
+
+
+def _decoded(pop: Inner, reply: Reply) -> list[PoppedMessage]:
+    pieces, header = reply.body, pop.header
+    body = bytes(pieces) if isinstance(pieces, Buffer) else b"".join(pieces)
+    assert isinstance(reply.header, PopResponse)
+    messages = stored_messages(body, pop.broker)
+    return attach_receipts(messages, header.topic, pop.broker, reply.header, order=header.order)
 
 
 def _wanted_tags(header: PopMessage) -> frozenset[str] | None:
@@ -351,4 +349,4 @@ def _dead(group: str, topic: str, receipt: Receipt, message_id: str | None) -> I
         offset=receipt.physical_offset, group=group, delay_level=-1, origin_msg_id=message_id, origin_topic=topic,
         max_reconsume_times=0,
     )  # fmt: skip
-    return Inner(RequestCode.CONSUMER_SEND_MSG_BACK, header)
+    return Inner(RequestCode.CONSUMER_SEND_MSG_BACK, header, broker=receipt.info.broker_name)

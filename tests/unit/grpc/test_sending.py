@@ -22,8 +22,8 @@ from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.recall_handle import RecallHandle
 from rocketmq_py.server import Reply
 from rocketmq_py.wire.record import stored_messages
-from tests.unit.broker.grpc.calls import Calls, new_message
 from tests.unit.broker.harness import START_MS, InProcess
+from tests.unit.grpc.calls import Calls, new_message
 
 
 def stored(running: InProcess, topic: str, queue: int = 0) -> list[tuple[bytes, dict[str, str]]]:

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, encode_transaction_id
 from rocketmq_py.errors import ConnectionLost, CorruptRecord, RequestTimeout
+from rocketmq_py.grpc.conversion import message_of
+from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.definition import Message, Settings
 from rocketmq_py.protocol.grpc.enums import ClientType, Code
@@ -27,6 +30,7 @@ from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.fastjson import dumps_java
+from rocketmq_py.wire.record import decode_record, stored_messages
 
 _log = logging.getLogger(__name__)
 
@@ -38,35 +42,38 @@ CONSUMERS = frozenset({
     ClientType.LITE_SIMPLE_CONSUMER,
 })  # fmt: skip
 
-ToMessage = Callable[[bytes], tuple[Message, str]]
-"""Decodes a stored record to a message of gRPC and its transaction id."""
-
 
 class TelemetryPeer(Peer):
     """A client as the broker sees it: what a broker sends it becomes a command in its telemetry stream.
 
     :param call: the telemetry stream.
-    :param convert: makes the message for the client from a stored record.
+    :param broker: the name of the broker that asks; empty if there are several.
     """
 
     protocol = "grpc"
 
-    __slots__ = ("_convert", "_nonces", "_results", "telemetry")
+    __slots__ = ("_broker", "_nonces", "_results", "telemetry")
 
-    def __init__(self, call: Call, convert: ToMessage) -> None:
+    def __init__(self, call: Call, broker: str = "") -> None:
         super().__init__()
         self.address, self.local_address, self.host = call.peer.address, call.peer.local_address, call.peer.host
         self.telemetry = call
-        self._convert = convert
+        self._broker = broker
         self._nonces = itertools.count()
         self._results: dict[str, asyncio.Future[TelemetryCommand]] = {}
 
     def send(self, command: Command) -> None:
         """Ask for the outcome of a transaction; other requests of remoting have no meaning to the client."""
-        if command.code != RequestCode.CHECK_TRANSACTION_STATE:
-            return
+        if command.code == RequestCode.CHECK_TRANSACTION_STATE:
+            self.check_transaction(command.body, self._broker)
+
+    def check_transaction(self, record: bytes, broker: str) -> None:
+        """Ask for the outcome of a transaction, given the stored half message.
+
+        :param broker: the name of the broker that has stored it.
+        """
         try:
-            message, transaction_id = self._convert(command.body)
+            message, transaction_id = _converted(record, broker)
         except CorruptRecord as e:
             _log.error("%s cannot be asked about a transaction, its message is damaged: %s", self.address, e)
             return
@@ -102,7 +109,7 @@ class TelemetryPeer(Peer):
 
     def _command(self, command: Command, nonce: str) -> TelemetryCommand | None:
         if command.code == RequestCode.CONSUME_MESSAGE_DIRECTLY:
-            message, _ = self._convert(command.body)
+            message, _ = _converted(command.body, self._broker)
             verify = VerifyMessageCommand(nonce=nonce, message=message)
             return TelemetryCommand(verify_message_command=verify)
         if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO and command.ext.get("jstackEnable") == "true":
@@ -121,6 +128,17 @@ class TelemetryPeer(Peer):
         for waiter in self._results.values():
             if not waiter.done():
                 waiter.set_exception(ConnectionLost(f"{self.address} ended its telemetry stream before it answered"))
+
+
+def _converted(record: bytes, broker: str) -> tuple[Message, str]:
+    """Return the message of a stored record, and the id of its transaction if it is a half message.
+
+    :raises CorruptRecord: the record cannot be decoded.
+    """
+    [stored] = stored_messages(record) or [decode_record(record)]
+    key = stored.properties.get(Property.UNIQUE_KEY, "")
+    place = HalfPlace(broker, stored.commit_log_offset, stored.queue_offset, key)
+    return message_of(stored, stored.topic), encode_transaction_id(place)
 
 
 _RESULTS = {Code.OK: "CR_SUCCESS", Code.FAILED_TO_CONSUME_MESSAGE: "CR_LATER"}

@@ -22,8 +22,8 @@ from rocketmq_py.protocol.grpc.service import (
 )
 from rocketmq_py.server import Reply
 from rocketmq_py.wire.record import stored_messages
-from tests.unit.broker.grpc.calls import Calls, answer_of, handle_of, new_message, receive_request
 from tests.unit.broker.harness import InProcess
+from tests.unit.grpc.calls import Calls, answer_of, handle_of, new_message, receive_request
 
 
 def change(
@@ -255,7 +255,7 @@ def test_a_push_consumer_without_a_stream_gets_nothing(calls: Calls) -> None:
 def test_damaged_answers_are_told(running: InProcess, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     calls.consume("t", "g")
     calls.send(new_message("t"))
-    monkeypatch.setattr("rocketmq_py.broker.grpc.receiving.stored_messages", lambda *_: stored_messages(b"x" * 99))
+    monkeypatch.setattr("rocketmq_py.grpc.receiving.stored_messages", lambda *_: stored_messages(b"x" * 99))
     assert calls.receive("t", "g") == (Code.INTERNAL_SERVER_ERROR, [])
 
 
@@ -267,7 +267,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def test_a_call_waits_for_the_settings_of_its_client(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rocketmq_py.broker.grpc.sessions.WAIT_SECONDS", 0.01)
+    monkeypatch.setattr("rocketmq_py.grpc.sessions.WAIT_SECONDS", 0.01)
 
     async def receive() -> None:
         calls.send(new_message("t", b"early"))

@@ -7,8 +7,8 @@ import pytest
 
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.topic import TopicConfig
-from tests.unit.broker.grpc.calls import Calls
 from tests.unit.broker.harness import InProcess, broker
+from tests.unit.grpc.calls import Calls
 
 
 @pytest.fixture

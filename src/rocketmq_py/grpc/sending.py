@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping
 
-from rocketmq_py.broker.grpc.access import CallAccess
-from rocketmq_py.broker.grpc.other_masters import OtherMasters
-from rocketmq_py.broker.grpc.replies import status_of, topic_name
-from rocketmq_py.broker.grpc.requests import Inner, Requests
-from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.messages import check_message, is_zlib, stored_properties, topic_types, type_of
-from rocketmq_py.core.grpc.queues import queue_of_group
 from rocketmq_py.core.grpc.transaction_ids import HalfPlace, decode_transaction_id, encode_transaction_id
+from rocketmq_py.grpc.cluster import Access, Topics
+from rocketmq_py.grpc.replies import status_of, topic_name
+from rocketmq_py.grpc.requests import Inner, Requests
 from rocketmq_py.properties import Property, encode_properties, properties_text
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
@@ -31,7 +27,7 @@ from rocketmq_py.protocol.grpc.service import (
 from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.protocol.names import MESSAGE_TYPE
-from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
+from rocketmq_py.protocol.sys_flag import PERM_WRITE, TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.reply import Reply
 from rocketmq_py.wire.batch import encode_batch
@@ -50,24 +46,17 @@ class Sending:
     """Stores the messages of calls.
 
     :param max_body: returns the limit of a message body, in bytes.
-    :param creates_topics: returns True if sends make topics that do not exist.
-    :param name: the name of this broker.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
-        self, requests: Requests, access: CallAccess, topics: TopicConfigs, max_body: Callable[[], int],
-        creates_topics: Callable[[], bool], name: str, others: OtherMasters, clock: Callable[[], int],
-    ) -> None:  # fmt: skip
+        self, requests: Requests, access: Access, topics: Topics, max_body: Callable[[], int], clock: Callable[[], int]
+    ) -> None:
         self._requests = requests
         self._access = access
         self._topics = topics
         self._max_body = max_body
-        self._creates_topics = creates_topics
-        self._name = name
-        self._others = others
         self._clock = clock
-        self._turn = itertools.count()
 
     # -- sends
 
@@ -81,13 +70,13 @@ class Sending:
             raise CallRefused(Code.MESSAGE_CORRUPTED, "different message topic")
         self.check_access(call, topic)
         config = self._topics.get(topic)
-        if config is not None and not is_writable(config.perm):
-            raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written")
         all_properties = [self._checked(message, topic, config, call) for message in messages]
         inner = self._inner(messages, topic, config, all_properties)
-        self._requests.run(
-            call, inner, lambda reply: call.answer(self._sent(reply, messages, all_properties[0]).encode())
-        )
+
+        def answer(reply: Reply) -> None:
+            call.answer(self._sent(reply, inner.broker, messages, all_properties[0]).encode())
+
+        self._requests.run(call, inner, answer)
 
     def check_access(self, call: Call, topic: str) -> None:
         """Check that the user of a call may send to a topic.
@@ -99,7 +88,7 @@ class Sending:
     def usual_queues(self, topic: str, kind: MessageType) -> int:
         """Return the number of queues that take messages of a type; 0 if some rule makes the topic a special one."""
         config = self._topics.get(topic)
-        if config is None or not is_writable(config.perm):
+        if config is None or not config.perm & PERM_WRITE:
             return 0
         try:
             self._check_type(topic, config, kind)
@@ -123,7 +112,7 @@ class Sending:
             raise CallRefused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
 
     def _types_of_new(self) -> tuple[MessageType, ...]:
-        return (MessageType.NORMAL,) if self._creates_topics() else (MessageType.UNSPECIFIED,)
+        return (MessageType.NORMAL,) if self._topics.creates else (MessageType.UNSPECIFIED,)
 
     def _inner(
         self, messages: list[Message], topic: str, config: TopicConfig | None, all_properties: list[dict[str, str]]
@@ -134,26 +123,19 @@ class Sending:
         sys_flag = COMPRESSED if is_zlib(first.body_encoding) else 0
         if Property.TRANSACTION_PREPARED in all_properties[0] and not is_batch:
             sys_flag |= TRANSACTION_PREPARED
+        broker, queue_id = self._topics.queue_for(topic, config, None if is_batch else first.message_group)
         born = first.born_timestamp.ms if first.born_timestamp is not None else self._clock()
         header = SendMessageV2(
             producer_group=topic, topic=topic, default_topic=names.AUTO_CREATE_TOPIC, default_topic_queue_nums=_QUEUES,
-            queue_id=self._queue(config, None if is_batch else first.message_group), sys_flag=sys_flag,
+            queue_id=queue_id, sys_flag=sys_flag,
             born_timestamp=born, flag=0, properties=properties_text(all_properties[0]),
             reconsume_times=first.delivery_attempt or 0, batch=is_batch,
         )  # fmt: skip
         if not is_batch:
-            return Inner(_SEND, header, messages[0].body)
+            return Inner(_SEND, header, messages[0].body, broker)
         pairs = zip(messages, all_properties, strict=True)
         body = encode_batch((0, one.body, encode_properties(properties)) for one, properties in pairs)
-        return Inner(RequestCode.SEND_BATCH_MESSAGE, header, body)
-
-    def _queue(self, config: TopicConfig | None, message_group: str | None) -> int:
-        """Return the queue of a message: that of its group, or else the next one; -1 leaves the broker the choice."""
-        if config is None or config.write_queue_nums <= 0:
-            return -1
-        if message_group:
-            return queue_of_group(message_group, config.write_queue_nums)
-        return next(self._turn) % config.write_queue_nums
+        return Inner(RequestCode.SEND_BATCH_MESSAGE, header, body, broker)
 
     # -- transactions
 
@@ -171,23 +153,22 @@ class Sending:
             commit_or_rollback=_RESOLUTIONS.get(request.resolution, 0),  # type: ignore[call-overload]
             from_transaction_check=request.source == TransactionSource.SERVER_CHECK,
         )  # fmt: skip
-        inner = Inner(RequestCode.END_TRANSACTION, header)
+        inner = Inner(RequestCode.END_TRANSACTION, header, broker=place.broker_name)
 
         def answer(reply: Reply) -> None:
             call.answer(StatusResponse(status=status_of(reply)).encode())
 
-        if place.broker_name != self._name:
-            if not self._others.exist:
-                text = f"the transaction is one of broker {place.broker_name}, this is {self._name}"
-                raise CallRefused(Code.INVALID_TRANSACTION_ID, text)
-            if header.commit_or_rollback:
-                self._others.forward(place.broker_name, topic, inner.code, header, lambda reply, _: answer(reply))
-            else:
-                answer(Reply())  # brokers do not answer it
-            return
-        self._access.check_record(call, inner.code, header, lambda: self._requests.run(call, inner, answer))
+        if self._requests.is_here(inner.broker):
+            self._access.check_record(call, inner, lambda: self._requests.run(call, inner, answer))
+        elif self._requests.is_elsewhere(inner.broker):
+            self._requests.run(call, inner, answer)
+        else:
+            text = f"the transaction is one of broker {inner.broker}, {self._requests.here}"
+            raise CallRefused(Code.INVALID_TRANSACTION_ID, text)
 
-    def _sent(self, reply: Reply, messages: list[Message], properties: Mapping[str, str]) -> SendMessageResponse:
+    def _sent(
+        self, reply: Reply, broker: str, messages: list[Message], properties: Mapping[str, str]
+    ) -> SendMessageResponse:
         status = status_of(reply)
         entry = SendResultEntry(status=status)
         ext = reply.ext or {}
@@ -200,7 +181,7 @@ class Sending:
             if Property.TRANSACTION_PREPARED in properties and len(messages) == 1:
                 physical = int(ext.get("msgId", "0")[-16:], 16)
                 entry.transaction_id = encode_transaction_id(
-                    HalfPlace(self._name, physical, entry.offset, system.message_id)
+                    HalfPlace(broker, physical, entry.offset, system.message_id)
                 )
         return SendMessageResponse(status=status, entries=[entry])
 

@@ -8,9 +8,9 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from rocketmq_py.broker.grpc.requests import Inner, Requests
-from rocketmq_py.broker.grpc.sessions import Session
 from rocketmq_py.errors import BadHeader
+from rocketmq_py.grpc.requests import Inner, Requests
+from rocketmq_py.grpc.sessions import Session
 from rocketmq_py.model import MessageExt
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.enums import Code
@@ -78,7 +78,7 @@ class Receipt(NamedTuple):
             consumer_group=group, topic=real_topic(topic, group, info.retry), queue_id=info.queue_id,
             extra_info=info.encode(), offset=info.offset or 0,
         )  # fmt: skip
-        return Inner(RequestCode.ACK_MESSAGE, header)
+        return Inner(RequestCode.ACK_MESSAGE, header, broker=info.broker_name)
 
     def change(self, topic: str, group: str, invisible_ms: int) -> Inner:
         """Return the request that changes how long the message stays invisible."""
@@ -87,7 +87,7 @@ class Receipt(NamedTuple):
             consumer_group=group, topic=real_topic(topic, group, info.retry), queue_id=info.queue_id,
             extra_info=info.encode(), offset=info.offset or 0, invisible_time=invisible_ms,
         )  # fmt: skip
-        return Inner(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        return Inner(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header, broker=info.broker_name)
 
     def changed(self, reply: Reply) -> Receipt:
         """Return the receipt after a change, given the reply to it."""

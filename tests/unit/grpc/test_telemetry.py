@@ -26,8 +26,8 @@ from rocketmq_py.protocol.grpc.service import (
 )
 from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.grpc import GrpcStatus
-from tests.unit.broker.grpc.calls import Calls, Running, new_message
 from tests.unit.broker.harness import InProcess
+from tests.unit.grpc.calls import Calls, Running, new_message
 
 BEAT = HeartbeatRequest(group=Resource(name="g"))
 

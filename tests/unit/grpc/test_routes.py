@@ -15,8 +15,8 @@ from rocketmq_py.protocol.grpc.service import (
     QueryRouteRequest,
     QueryRouteResponse,
 )
-from tests.unit.broker.grpc.calls import Calls
 from tests.unit.broker.harness import InProcess
+from tests.unit.grpc.calls import Calls
 
 READ, WRITE, BOTH, NONE = 2, 3, 4, 1
 

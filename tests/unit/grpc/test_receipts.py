@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from rocketmq_py.broker.grpc.receipts import Receipt, RenewedReceipts
+from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.protocol.grpc.definition import Resource
 from rocketmq_py.protocol.grpc.enums import ClientType, Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.grpc.service import NotifyClientTerminationRequest
 from rocketmq_py.server import Reply
-from tests.unit.broker.grpc.calls import Calls, handle_of, new_message
 from tests.unit.broker.harness import InProcess
+from tests.unit.grpc.calls import Calls, handle_of, new_message
 
 TEXT = "1 2 3 4 1 broker 5 6 7"
 

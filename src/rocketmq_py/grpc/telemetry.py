@@ -5,22 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from rocketmq_py.broker.cluster.clients import Clients
-from rocketmq_py.broker.grpc.access import CallAccess
-from rocketmq_py.broker.grpc.conversion import message_of
-from rocketmq_py.broker.grpc.receipts import RenewedReceipts
-from rocketmq_py.broker.grpc.replies import group_name, topic_name
-from rocketmq_py.broker.grpc.sessions import NO_SETTINGS, Session, Sessions, TelemetryPeer
-from rocketmq_py.broker.metadata.filters import compile_filter
-from rocketmq_py.broker.metadata.groups import SubscriptionGroups
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.settings import merged_settings
-from rocketmq_py.core.grpc.transaction_ids import HalfPlace, encode_transaction_id
+from rocketmq_py.core.sql92 import check_length, compile_sql
 from rocketmq_py.errors import BadHeader, BrokerError, ConfigError, CorruptBody
-from rocketmq_py.properties import Property
+from rocketmq_py.grpc.cluster import Access, Clients, Groups, Names, Prepare
+from rocketmq_py.grpc.receipts import RenewedReceipts
+from rocketmq_py.grpc.replies import group_name, topic_name
+from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions, TelemetryPeer
 from rocketmq_py.protocol.bodies.client import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from rocketmq_py.protocol.codes import RequestCode, Version
-from rocketmq_py.protocol.grpc.definition import Message, Settings, Subscription
+from rocketmq_py.protocol.grpc.definition import Resource, Settings, Subscription
 from rocketmq_py.protocol.grpc.enums import ClientType, Code, FilterType
 from rocketmq_py.protocol.grpc.refusal import OK, CallRefused
 from rocketmq_py.protocol.grpc.service import (
@@ -33,7 +28,6 @@ from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.wire.command import LANGUAGES
 from rocketmq_py.wire.grpc import GrpcStatus
-from rocketmq_py.wire.record import decode_record, stored_messages
 
 _log = logging.getLogger(__name__)
 
@@ -45,15 +39,17 @@ MAX_CLIENT_ID = 1_024
 class Telemetry:
     """Keeps the clients that speak gRPC, and registers them among all others.
 
-    :param name: the name of this broker.
+    :param name: the name of this broker; empty if there are several.
+    :param prepare: gets ready what is asked about topics and groups.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
-        self, access: CallAccess, sessions: Sessions, clients: Clients, groups: SubscriptionGroups,
-        receipts: RenewedReceipts, name: str, clock: Callable[[], int],
+        self, access: Access, sessions: Sessions, clients: Clients, groups: Groups, receipts: RenewedReceipts,
+        name: str, prepare: Prepare, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._name = name
+        self._prepare = prepare
         self._access = access
         self._sessions = sessions
         self._clients = clients
@@ -69,20 +65,10 @@ class Telemetry:
         if not client_id.strip() or len(client_id) > MAX_CLIENT_ID:
             call.end(GrpcStatus.INVALID_ARGUMENT, "client id cannot be empty")
             return
-        peer = TelemetryPeer(call, self._converted)
+        peer = TelemetryPeer(call, self._name)
         call.on_message = lambda data: self._told(call, client_id, peer, data)
         call.on_end = lambda: self._ended(call, peer)
         call.on_cancel = lambda: self._lost(peer)
-
-    def _converted(self, record: bytes) -> tuple[Message, str]:
-        """Return the message of a stored record, and the id of its transaction if it is a half message.
-
-        :raises CorruptRecord: the record cannot be decoded.
-        """
-        [stored] = stored_messages(record) or [decode_record(record)]
-        key = stored.properties.get(Property.UNIQUE_KEY, "")
-        place = HalfPlace(self._name, stored.commit_log_offset, stored.queue_offset, key)
-        return message_of(stored, stored.topic), encode_transaction_id(place)
 
     def _ended(self, call: Call, peer: TelemetryPeer) -> None:
         call.end()
@@ -94,22 +80,31 @@ class Telemetry:
             self._clients.disconnected(peer)
 
     def _told(self, call: Call, client_id: str, peer: TelemetryPeer, data: bytes) -> None:
+        def refuse(e: CallRefused) -> None:
+            status = GrpcStatus.INVALID_ARGUMENT if e.code in _CLIENT_ERRORS else GrpcStatus.INTERNAL
+            call.end(status, e.text)
+            self._lost(peer)
+
         try:
             command = TelemetryCommand.decode(data)
             if command.settings is not None:
-                answer = self._settings(call, client_id, peer, command.settings)
-                peer.tell(TelemetryCommand(status=OK, settings=answer))
+                settings = command.settings
+                self._prepare(call, _names_of(settings), lambda: self._answer(call, client_id, peer, settings), refuse)
             elif command.verify_message_result is not None:
                 peer.answered_by(command.verify_message_result.nonce, command)
             elif command.thread_stack_trace is not None:
                 peer.answered_by(command.thread_stack_trace.nonce, command)
         except CallRefused as e:
-            status = GrpcStatus.INVALID_ARGUMENT if e.code in _CLIENT_ERRORS else GrpcStatus.INTERNAL
-            call.end(status, e.text)
-            self._lost(peer)
-        except (CorruptBody, BrokerError, BadHeader) as e:
-            call.end(GrpcStatus.INVALID_ARGUMENT, str(e))
-            self._lost(peer)
+            refuse(e)
+        except CorruptBody as e:
+            refuse(CallRefused(Code.BAD_REQUEST, str(e)))
+
+    def _answer(self, call: Call, client_id: str, peer: TelemetryPeer, settings: Settings) -> None:
+        try:
+            answer = self._settings(call, client_id, peer, settings)
+        except (BrokerError, BadHeader) as e:
+            raise CallRefused(Code.BAD_REQUEST, str(e)) from e
+        peer.tell(TelemetryCommand(status=OK, settings=answer))
 
     def _settings(self, call: Call, client_id: str, peer: TelemetryPeer, settings: Settings) -> Settings:
         if settings.client_type in _NOT_SERVED:
@@ -146,7 +141,8 @@ class Telemetry:
             expression = entry.expression
             if expression is not None and expression.type == FilterType.SQL:
                 try:
-                    compile_filter("SQL92", expression.expression)
+                    check_length(expression.expression)
+                    compile_sql(expression.expression)
                 except ConfigError as e:
                     raise CallRefused(Code.ILLEGAL_FILTER_EXPRESSION, str(e)) from None
 
@@ -210,6 +206,18 @@ class Telemetry:
         """Forget clients without a telemetry stream that were not heard of since ``before_ms``."""
         for session in self._sessions.expire(before_ms):
             self._receipts.left(session)
+
+
+def _names_of(settings: Settings) -> Names:
+    """Return what settings name, legal or not."""
+    topics: list[Resource | None] = []
+    group = ""
+    if settings.publishing is not None:
+        topics += settings.publishing.topics
+    elif settings.subscription is not None:
+        topics += [entry.topic for entry in settings.subscription.subscriptions]
+        group = settings.subscription.group.name if settings.subscription.group is not None else ""
+    return Names(tuple(topic.name for topic in topics if topic is not None), group)
 
 
 _OTHER_NAMES = {"GOLANG": "GO", "NODEJS": "NODE_JS", "DOT_NET": "DOTNET"}
