@@ -8,6 +8,7 @@ import sys
 import httpx
 import pytest
 
+from rocketmq_py import Message, Producer
 from rocketmq_py.testing import Cluster
 from tests.server.test_serve import Served
 from tests.server.test_serve_brokers import children_of, is_running, until
@@ -65,6 +66,15 @@ def test_a_port_in_use_is_an_error_of_one_line(cluster: Cluster):
     assert (served.line, status) == ("", 2)
     assert said.startswith(f"Error: cannot listen on 127.0.0.1:{port}: ")
     assert said.count("\n") == 1
+
+
+def test_bodies_are_masked(cluster: Cluster, topic):
+    with Producer("p", namesrv=cluster.namesrv) as producer:
+        producer.send(Message(topic, b'{"card": "4111111111111111", "name": "Ada"}'))
+    with console(cluster.namesrv, "--mask", r"\d{13,19}", "--mask-path", "$.name") as served:
+        found = httpx.get(f"{served.addresses['console']}/topics/{topic}/messages", headers=JSON).json()["messages"]
+        assert [row["body"] for row in found] == ['{ "card": "***", "name": "***" }']
+        assert served.stop()[0] == 0
 
 
 # -- beside a broker

@@ -50,6 +50,21 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
     metavar="ADDRESS",
     help="Address or network of the proxy; requests from elsewhere are refused.",
 )
+@click.option("--no-bodies", is_flag=True, help="Show no message bodies.")
+@click.option(
+    "--mask",
+    "patterns",
+    multiple=True,
+    metavar="REGEX",
+    help="Replace what this matches in bodies by ***; may be repeated.",
+)
+@click.option(
+    "--mask-path",
+    "paths",
+    multiple=True,
+    metavar="PATH",
+    help="Replace the values at this JSON path, such as $.card.number or $..token; hides bodies that are no JSON.",
+)
 @click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
 @click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
 @click.option(
@@ -70,6 +85,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     try:
         from rocketmq_py.console.connection import Connection
         from rocketmq_py.console.figures import Figures
+        from rocketmq_py.console.masks import Masks
         from rocketmq_py.console.security import ProxyLogin, check_bind
         from rocketmq_py.console.server import Https, Site, serve
     except ModuleNotFoundError as e:
@@ -80,6 +96,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     host, login, cert, key = (options[name] for name in ("host", "login", "https_cert", "https_key"))
     if key is not None and cert is None:
         raise click.UsageError("--https-key needs --https-cert")
+    masks = Masks(options["patterns"], options["paths"], are_hidden=options["no_bodies"])
     proxy = _proxy(ProxyLogin, options["auth_header"], options["proxies"], login=login)
     check_bind(host, insecure=options["insecure"], login=login or proxy is not None, https=cert is not None)
 
@@ -109,7 +126,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
             connection or [Site(name, *connected(at)) for name, at in targets.items()], host=host,
             port=options["port"], read_only=options["read_only"], hosts=options["hosts"], connect=connect, proxy=proxy,
             https=Https(cert, key, os.environ.get(PASSWORD_VARIABLE)) if cert else None,
-            figures=figures, on_ready=on_ready,
+            figures=figures, masks=masks, on_ready=on_ready,
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip
 

@@ -248,7 +248,7 @@ class _Pages:
         try:
             form = wanted_format(request)
         except Refused as e:
-            form, page = HTML, _error(e)
+            form, page = HTML, page if page.status >= 400 else _error(e)
         if form == JSON:
             return self._with_cookie(request, Response(as_json(page.data), page.status, media_type="application/json"))
         if form == CSV and page.status == 200:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from typing import NamedTuple
 
 SHOWN_BYTES = 64 * 1024
@@ -12,6 +14,7 @@ _MOST_PARSED = 1024 * 1024
 """Longer JSON is shown as it is: laying it out would take the loop for long."""
 
 _HEX_WIDTH = 16
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 AUTO, TEXT, JSON, HEX = "auto", "text", "json", "hex"
 DECODERS = (AUTO, JSON, TEXT, HEX)
@@ -45,7 +48,7 @@ def show(body: bytes, decoder: str = AUTO, limit: int | None = SHOWN_BYTES) -> S
     """
     part = body[:limit]
     if decoder in (AUTO, JSON) and len(part) == len(body) <= _MOST_PARSED:
-        laid_out = _as_json(body)
+        laid_out = json_text(body)
         if laid_out is not None:
             return Shown(laid_out, JSON, len(body), len(body))
     if decoder != HEX:
@@ -57,38 +60,55 @@ def show(body: bytes, decoder: str = AUTO, limit: int | None = SHOWN_BYTES) -> S
     return Shown(hex_dump(part), HEX, len(part), len(body))
 
 
-def _as_json(body: bytes) -> str | None:
-    if body[:1] not in (b"{", b"[") and body.lstrip()[:1] not in (b"{", b"["):
-        return None
-    try:
-        # Decimals stay as they were written: a float would lose digits.
-        tree = json.loads(body, parse_float=_Literal, parse_int=_Literal, object_pairs_hook=_Pairs)
-        return _laid_out(tree, "")
-    except (ValueError, RecursionError):
-        return None
-
-
-class _Literal(str):
+class Literal(str):
     """A number as its sender wrote it."""
 
     __slots__ = ()
 
 
-class _Pairs(list[tuple[str, object]]):
+class Pairs(list[tuple[str, object]]):
     """The members of an object in their order; a key may be there twice."""
+
+
+def json_text(body: bytes, change: Callable[[object], object] = lambda tree: tree) -> str | None:
+    """Return a body that is a JSON object or array with a line for each member and item; None if it is none.
+
+    :param change: returns the tree to lay out for that of the body. Its numbers are :class:`Literal`, its objects
+        :class:`Pairs`.
+    """
+    if body[:1] not in (b"{", b"[") and body.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        # Decimals stay as they were written: a float would lose digits.
+        tree = json.loads(body, parse_float=Literal, parse_int=Literal, object_pairs_hook=Pairs)
+        return _laid_out(change(tree), "")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _laid_out(value: object, indent: str) -> str:
     deeper = indent + "  "
-    if isinstance(value, _Literal):
+    if isinstance(value, Literal):
         return str(value)
-    if isinstance(value, _Pairs):
-        lines = [f"{deeper}{json.dumps(name, ensure_ascii=False)}: {_laid_out(one, deeper)}" for name, one in value]
+    if isinstance(value, Pairs):
+        lines = [f"{deeper}{_quoted(name)}: {_laid_out(one, deeper)}" for name, one in value]
         return "{\n" + ",\n".join(lines) + f"\n{indent}}}" if lines else "{}"
     if isinstance(value, list):
         lines = [deeper + _laid_out(one, deeper) for one in value]
         return "[\n" + ",\n".join(lines) + f"\n{indent}]" if lines else "[]"
-    return json.dumps(value, ensure_ascii=False)
+    return _quoted(value)
+
+
+def _quoted(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    # Half of a pair of surrogates is no character: it stays the escape that it was.
+    return text if _SURROGATE.search(text) is None else json.dumps(value)
+
+
+def whole_text(body: bytes) -> str | None:
+    """Return a body as text; None if it is not UTF-8 or has control characters."""
+    found = _as_text(body, is_cut=False)
+    return None if found is None else found[0]
 
 
 def _as_text(part: bytes, *, is_cut: bool) -> tuple[str, int] | None:
@@ -117,5 +137,15 @@ def hex_dump(data: bytes) -> str:
 def preview(body: bytes, width: int = 80) -> str:
     """Return the start of a body in one line, for tables."""
     text = body[: 4 * width].decode("utf-8", "replace")
-    line = "".join(character if character.isprintable() else " " for character in text)
-    return line[:width] + ("…" if len(body) > len(line[:width].encode()) else "")
+    line = _in_one_line(text)[:width]
+    return line + ("…" if len(body) > len(line.encode()) else "")
+
+
+def preview_of_text(text: str, width: int = 80) -> str:
+    """Return the start of a text in one line, without the white space between its parts."""
+    line = " ".join(_in_one_line(text).split())
+    return line[:width] + ("…" if len(line) > width else "")
+
+
+def _in_one_line(text: str) -> str:
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -17,6 +17,7 @@ from rocketmq_py.console.app import create_app, create_app_of_several
 from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
+from rocketmq_py.console.masks import Masks
 from rocketmq_py.console.security import Audit, ProxyLogin
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.timed_http import FewWarnings, TimedHttp
@@ -70,6 +71,7 @@ async def serve(  # noqa: PLR0913 - options by keyword
     https: Https | None = None,
     figures: Figures | None = None,
     proxy: ProxyLogin | None = None,
+    masks: Masks | None = None,
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
@@ -82,12 +84,13 @@ async def serve(  # noqa: PLR0913 - options by keyword
     :param https: certificate and key, to serve it with TLS.
     :param figures: counts pages and changes.
     :param proxy: tells the user whom a proxy in front of the console knows.
+    :param masks: what of bodies pages may show; all without it.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
     :raises ConfigError: the port or the certificate cannot be used.
     """
     sites = [Site("", connection, connect)] if isinstance(connection, Connection) else connection
-    consoles = _consoles(sites, figures or Figures(), read_only=read_only)
+    consoles = _consoles(sites, figures or Figures(), masks or Masks(), read_only=read_only)
     make = create_app_of_several if sites[0].name else _app_of_one
     app = make(consoles, (host, *hosts), proxy)
     config = uvicorn.Config(
@@ -125,14 +128,16 @@ def _app_of_one(
     return create_app(console, hosts, sessions, proxy)
 
 
-def _consoles(sites: Sequence[Site], figures: Figures, *, read_only: bool) -> list[tuple[Console, Sessions | None]]:
+def _consoles(
+    sites: Sequence[Site], figures: Figures, masks: Masks, *, read_only: bool
+) -> list[tuple[Console, Sessions | None]]:
     """Return what the pages of each cluster share, and who is logged in to it."""
     names = tuple(site.name for site in sites)
     made = [
         (
             Console(
                 site.connection, read_only=read_only, figures=figures, name=site.name, clusters=names,
-                audit=Audit(cluster=site.name),
+                audit=Audit(cluster=site.name), masks=masks,
             ),
             Sessions(site.connect, time.monotonic) if site.connect is not None else None,
         )

@@ -11,6 +11,7 @@ from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.console.connection import Answer, Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.history import History
+from rocketmq_py.console.masks import Masks
 from rocketmq_py.console.security import Audit, Tokens
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError
 
@@ -24,6 +25,7 @@ class Console:
     :ivar read_only: nothing can be changed.
     :ivar who: the access key of who is logged in; None without a login.
     :ivar name: the name of the cluster, and ``clusters`` those of all that this console shows; empty for only one.
+    :ivar masks: what of bodies pages may show.
     :ivar now: returns the time in milliseconds since the epoch.
     """
 
@@ -35,6 +37,7 @@ class Console:
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
     figures: Figures = field(default_factory=Figures)
+    masks: Masks = field(default_factory=Masks)
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     history: History = field(init=False)
     """Samples over time; a session has its own, because its user may not see everything."""

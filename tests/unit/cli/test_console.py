@@ -21,6 +21,8 @@ def served(monkeypatch):
         del options["figures"]
         if options["proxy"] is None:
             del options["proxy"]
+        if options["masks"].is_open:
+            del options["masks"]
         if isinstance(connection, list):
             seen.update(options, sites=[(site.name, site.connection.namesrv, site.connect) for site in connection])
         else:
@@ -42,6 +44,16 @@ def test_options_arrive_and_the_address_is_printed(run, served):
         "host": "127.0.0.1", "port": 0, "read_only": True, "hosts": ("a", "b"), "namesrv": "n:1", "timeout": 2.0,
         "connect": None, "https": None,
     }  # fmt: skip
+
+
+def test_rules_for_bodies_arrive(run, served):
+    assert run("console --mask a+ --mask b --mask-path $.x --mask-path $..y").exit_code == 0
+    masks = served["masks"]
+    assert ([one.pattern for one in masks.patterns], len(masks.paths), masks.are_hidden) == (["a+", "b"], 2, False)
+    assert run("console --no-bodies").exit_code == 0
+    assert served["masks"].are_hidden
+    for words in ("--mask x*", "--mask-path card"):
+        assert run(f"console {words}").exit_code == 2
 
 
 def test_a_supervised_console_ends_with_its_input(run, served, monkeypatch):

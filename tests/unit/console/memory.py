@@ -12,6 +12,7 @@ import httpx
 
 from rocketmq_py.console.app import create_app
 from rocketmq_py.console.connection import Connection
+from rocketmq_py.console.masks import Masks
 from rocketmq_py.console.state import Console
 from rocketmq_py.errors import PermissionDenied
 from rocketmq_py.model import Message, MessageExt, MessageQueue, RecordHead
@@ -134,12 +135,14 @@ class MemoryConnection(Connection):
 
 
 def browse(
-    work: Callable[[httpx.AsyncClient, Console], Awaitable[None]], *, read_only: bool = False, sessions: Any = None
-) -> None:
+    work: Callable[[httpx.AsyncClient, Console], Awaitable[None]], *, read_only: bool = False, sessions: Any = None,
+    cluster: Cluster | None = None, masks: Masks | None = None,
+) -> None:  # fmt: skip
     """Run a test with a browser of the application over a cluster in memory."""
 
     async def run() -> None:
-        console = Console(MemoryConnection(Cluster()), read_only=read_only, now=lambda: NOW)
+        connection = MemoryConnection(cluster or Cluster())
+        console = Console(connection, read_only=read_only, masks=masks or Masks(), now=lambda: NOW)
         transport = httpx.ASGITransport(create_app(console, (), sessions))
         try:
             async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as browser:

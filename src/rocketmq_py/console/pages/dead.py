@@ -47,13 +47,14 @@ async def dead_letters(console: Console, request: Request) -> Page:
         queue: (max(0, extent.min_offset), extent.max_offset) for queue, extent in stats.items()
     }  # fmt: skip
     scan = await newest_first(admin, windows, number(request, "size", PAGE, least=1, most=MOST))
+    bodies = console.masks.of_page()
     queues = sorted({message.queue for message in scan.messages})
     marks = dict(zip(queues, await each(queues, lambda queue: resent_to(admin, queue)), strict=True))
     data = {
         "group": group,
         "topic": topic,
         "total": sum(max(0, extent.max_offset - max(0, extent.min_offset)) for extent in stats.values()),
-        "messages": [view.dead_row(message, marks[message.queue]) for message in scan.messages],
+        "messages": [view.dead_row(message, bodies, marks[message.queue]) for message in scan.messages],
         "left": cursor_of(scan.left) or None,
         "stopped": scan.stopped,
         "lookedAt": scan.looked_at,
@@ -81,8 +82,9 @@ async def preview(console: Console, request: Request) -> Page:
     picks = _picks(dlq_topic(group), request.query_params.getlist("pick"))
     admin = console.connection.admin()
     found = await each(picks, lambda pick: read_at(admin, *pick))
+    bodies = console.masks.of_page()
     rows = [
-        view.message_row(message)
+        view.message_row(message, bodies)
         | {
             "pick": pick_of(message.broker_name, message.queue_id, message.queue_offset),
             "origin": origin_of(message),

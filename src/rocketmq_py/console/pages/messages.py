@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from rocketmq_py.client.admin.admin import Admin
 from rocketmq_py.client.message_state import state_in_group, trace_entries
-from rocketmq_py.console.bodies import AUTO, DECODERS, SHOWN_BYTES, show
+from rocketmq_py.console.bodies import AUTO, DECODERS, SHOWN_BYTES
 from rocketmq_py.console.connection import each
 from rocketmq_py.console.page import Page, base_of, number, parse_number
 from rocketmq_py.console.scan import MOST_QUEUES, Scan, Window, cursor_of, newest_first, parse_cursor
@@ -45,7 +45,8 @@ async def messages(console: Console, request: Request) -> Page:
         scan = await newest_first(admin, windows, size, tags=asked["tags"] or "*")
         found = scan.messages
         data |= _scan_data(scan) | {"queuesLeftOut": left_out}
-    data["messages"] = [view.message_row(message) for message in found]
+    bodies = console.masks.of_page()
+    data["messages"] = [view.message_row(message, bodies) for message in found]
     return Page("messages.html", data, "messages", view.COLUMNS)
 
 
@@ -136,7 +137,10 @@ async def message(console: Console, request: Request) -> Page | Response:
     queue = MessageQueue(params["topic"], params["broker"], parse_number("queue", params["queue"], most=2**31 - 1))
     admin = console.connection.admin()
     found = await read_at(admin, queue, parse_number("offset", params["offset"]))
+    bodies = console.masks.of_page()
     if request.query_params.get("format") == "raw":
+        if not bodies.is_open:
+            raise Refused(403, "bodies are masked or hidden in this console: none is downloaded")
         headers = {"content-disposition": f'attachment; filename="message-{found.queue_id}-{found.queue_offset}.bin"'}
         return Response(found.body, media_type="application/octet-stream", headers=headers)
     decoder = request.query_params.get("decoder", AUTO)
@@ -152,8 +156,8 @@ async def message(console: Console, request: Request) -> Page | Response:
     except CorruptRecord:
         traced = None
     data = {
-        "message": view.message_details(found, show(found.body, decoder, limit)),
-        "decoders": list(DECODERS),
+        "message": view.message_details(found, bodies.show(found.body, decoder, limit), is_open=bodies.is_open),
+        "decoders": list(DECODERS) if bodies.is_open else [],
         "groups": None if groups is None else view.state_rows(state for state in states if state is not None),
         "groupsLeftOut": max(0, len(groups or []) - MOST_GROUPS) + sum(state is None for state in states),
         "trace": None if traced is None else view.trace_rows(traced[0]),

@@ -36,10 +36,11 @@ async def tail(console: Console, request: Request) -> Page:
         queue: ends[queue] for queue in watched
     }  # fmt: skip
     scan = await newest_first(admin, windows, MOST if at else FIRST, tags=tags or "*", budget=BUDGET)
+    bodies = console.masks.of_page()
     here: dict[MessageQueue, Window] = {queue: (ends[queue][1], ends[queue][1]) for queue in watched}
     data: dict[str, Any] = {
         "topic": topic, "tags": tags, "at": cursor_of(here), "seconds": SECONDS,
-        "messages": [view.message_row(message) for message in scan.messages],
+        "messages": [view.message_row(message, bodies) for message in scan.messages],
         "skipped": sum(end - first for first, end in scan.left.values()) if at else 0,
         "queuesLeftOut": len(ends) - len(watched), "silent": silent_brokers(admin),
     }  # fmt: skip

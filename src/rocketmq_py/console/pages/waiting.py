@@ -40,8 +40,10 @@ async def transactions(console: Console, request: Request) -> Page:
         if len(given_up) > MOST:
             break
 
+    bodies = console.masks.of_page()
+
     def rows(halves: list[MessageExt]) -> list[dict[str, Any]]:
-        return [view.transaction_row(half, message_row(half)) for half in islice(halves, MOST)]
+        return [view.transaction_row(half, message_row(half, bodies)) for half in islice(halves, MOST)]
 
     data = {
         "open": rows(opened), "givenUp": rows(given_up), "leftOut": max(0, len(opened) - MOST),

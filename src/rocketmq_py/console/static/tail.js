@@ -20,7 +20,7 @@ function rowOf(one) {
   cell(row, one.tags || "");
   cell(row, one.keys || "");
   cell(row, one.size, "n");
-  cell(row, one.body, "b");
+  cell(row, one.body ?? rows.dataset.hidden, "b");
   return row;
 }
 async function look() {

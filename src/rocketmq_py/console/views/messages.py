@@ -9,7 +9,8 @@ from typing import Any
 from rocketmq_py.client.dead_letters import origin_of
 from rocketmq_py.client.message_fields import message_fields
 from rocketmq_py.client.message_state import GroupState
-from rocketmq_py.console.bodies import Shown, preview
+from rocketmq_py.console.bodies import Shown
+from rocketmq_py.console.masks import Bodies
 from rocketmq_py.model import MessageExt
 from rocketmq_py.properties import Property, own_properties
 from rocketmq_py.wire.trace import TraceEntry
@@ -19,8 +20,8 @@ DEAD_COLUMNS = ("stored", "broker", "queue", "offset", "msgId", "origin", "origi
                 "reconsumeTimes", "resent", "body")  # fmt: skip
 
 
-def message_row(message: MessageExt) -> dict[str, Any]:
-    """Return the row of a message; ``body`` is the start of its body as text, ``bodyCut`` says if that is not all."""
+def message_row(message: MessageExt, bodies: Bodies) -> dict[str, Any]:
+    """Return the row of a message; ``body`` is the start of its body as text, None if the page may not show it."""
     return {
         "stored": message.store_timestamp,
         "topic": message.topic,
@@ -31,17 +32,17 @@ def message_row(message: MessageExt) -> dict[str, Any]:
         "tags": message.tags,
         "keys": message.keys,
         "size": len(message.body),
-        "body": preview(message.body),
+        "body": bodies.preview(message.body),
     }
 
 
-def dead_row(message: MessageExt, resent_before: int | None) -> dict[str, Any]:
+def dead_row(message: MessageExt, bodies: Bodies, resent_before: int | None) -> dict[str, Any]:
     """Return the row of a dead letter.
 
     :param resent_before: the offset before which dead letters of its queue were resent; None if none were.
     """
     properties = message.properties
-    return message_row(message) | {
+    return message_row(message, bodies) | {
         "origin": origin_of(message),
         "originId": properties.get(Property.DLQ_ORIGIN_MESSAGE_ID) or properties.get(Property.ORIGIN_MESSAGE_ID),
         "reconsumeTimes": message.reconsume_times,
@@ -49,8 +50,11 @@ def dead_row(message: MessageExt, resent_before: int | None) -> dict[str, Any]:
     }
 
 
-def message_details(message: MessageExt, body: Shown) -> dict[str, Any]:
-    """Return all fields of a message; the body as text, and in Base64 where the text is not the body."""
+def message_details(message: MessageExt, body: Shown, *, is_open: bool = True) -> dict[str, Any]:
+    """Return all fields of a message; the body as text, and in Base64.
+
+    :param is_open: nothing of the body is hidden or masked.
+    """
     own = own_properties(message.properties)
     return {
         **message_fields(message),
@@ -64,7 +68,7 @@ def message_details(message: MessageExt, body: Shown) -> dict[str, Any]:
             "shownBytes": body.shown,
             "bytes": body.size,
             "cut": body.is_cut,
-            "base64": base64.b64encode(message.body).decode() if not body.is_cut else None,
+            "base64": base64.b64encode(message.body).decode() if is_open and not body.is_cut else None,
         },
     }
 
