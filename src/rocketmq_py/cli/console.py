@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -50,6 +51,12 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
     metavar="ADDRESS",
     help="Address or network of the proxy; requests from elsewhere are refused.",
 )
+@click.option(
+    "--proxy-roles",
+    "roles",
+    metavar="FILE",
+    help="What its users may do: lines such as operator: ann bob; * is everybody.",
+)
 @click.option("--no-bodies", is_flag=True, help="Show no message bodies.")
 @click.option(
     "--mask",
@@ -86,6 +93,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
         from rocketmq_py.console.connection import Connection
         from rocketmq_py.console.figures import Figures
         from rocketmq_py.console.masks import Masks
+        from rocketmq_py.console.roles import Roles
         from rocketmq_py.console.security import ProxyLogin, check_bind
         from rocketmq_py.console.server import Https, Site, serve
     except ModuleNotFoundError as e:
@@ -97,7 +105,10 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
     if key is not None and cert is None:
         raise click.UsageError("--https-key needs --https-cert")
     masks = Masks(options["patterns"], options["paths"], are_hidden=options["no_bodies"])
-    proxy = _proxy(ProxyLogin, options["auth_header"], options["proxies"], login=login)
+    if options["roles"] is not None and options["auth_header"] is None:
+        raise click.UsageError("--proxy-roles needs --auth-header")
+    roles = None if options["roles"] is None else Roles.read(options["roles"])
+    proxy = _proxy(partial(ProxyLogin, roles=roles), options["auth_header"], options["proxies"], login=login)
     check_bind(host, insecure=options["insecure"], login=login or proxy is not None, https=cert is not None)
 
     def connect_to(at: Target) -> Callable[[Credentials | None], Connection]:

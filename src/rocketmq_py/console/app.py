@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
+from copy import copy
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -18,8 +19,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
+from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
+from starlette.types import Receive, Scope, Send
 
 from rocketmq_py import __version__
 from rocketmq_py.console.login import Sessions
@@ -42,6 +44,7 @@ from rocketmq_py.console.pages import (
     users,
     waiting,
 )
+from rocketmq_py.console.roles import ADMIN, ROLES, VIEWER
 from rocketmq_py.console.security import Guard, ProxyLogin, Refused, cookie_of, new_cookie, set_cookie
 from rocketmq_py.console.state import Console
 from rocketmq_py.console.times import show_span, show_time
@@ -81,33 +84,52 @@ def create_app(
     :param sessions: who is logged in; None if the console has no login.
     :param proxy: tells the user whom a proxy in front of the console knows.
     """
-    return _guarded([*_routes(console, sessions), _static()], hosts, proxy)
+    show = _Pages(console, sessions)
+    return _guarded(lambda role: _routes(show.to(role)), hosts, proxy)
 
 
 def create_app_of_several(
     consoles: Iterable[tuple[Console, Sessions | None]], hosts: Iterable[str] = (), proxy: ProxyLogin | None = None
 ) -> Starlette:
     """Return the application for several clusters: each under ``/clusters/NAME``, the first also where ``/`` leads."""
-    mounts = [Mount(f"/clusters/{console.name}", routes=_routes(console, sessions)) for console, sessions in consoles]
-    first = f"{mounts[0].path}/"
+    shown = {console.name: _Pages(console, sessions) for console, sessions in consoles}
+    first = f"/clusters/{next(iter(shown))}/"
 
     async def home(_: Request) -> Response:
         return RedirectResponse(first, 303)
 
-    return _guarded([Route("/", home), *mounts, _static()], hosts, proxy)
+    def routes(role: str) -> list[BaseRoute]:
+        mounts = [Mount(f"/clusters/{name}", routes=_routes(show.to(role))) for name, show in shown.items()]
+        return [Route("/", home), *mounts]
+
+    return _guarded(routes, hosts, proxy)
 
 
-def _guarded(routes: list[BaseRoute], hosts: Iterable[str], proxy: ProxyLogin | None) -> Starlette:
+def _guarded(routes_of: Callable[[str], list[BaseRoute]], hosts: Iterable[str], proxy: ProxyLogin | None) -> Starlette:
+    """Return the application.
+
+    :param routes_of: returns the routes that a role has; a route of another role does not exist for it.
+    """
+    if proxy is None or proxy.roles is None:
+        pages = routes_of(ADMIN)
+    else:
+        routers = {role: Router(routes_of(role)) for role in ROLES}
+
+        async def of_role(scope: Scope, receive: Receive, send: Send) -> None:
+            await routers[scope["state"]["role"]](scope, receive, send)
+
+        pages = [Mount("", of_role)]
     guard = Middleware(Guard, hosts=tuple(hosts), proxy=proxy)
-    return Starlette(routes=routes, middleware=[guard], exception_handlers={HTTPException: _plain})
+    return Starlette(routes=[_static(), *pages], middleware=[guard], exception_handlers={HTTPException: _plain})
 
 
 def _static() -> Mount:
     return Mount("/static", StaticFiles(directory=Path(__file__).parent / "static"))
 
 
-def _routes(console: Console, sessions: Sessions | None) -> list[BaseRoute]:
-    show = _Pages(console, sessions)
+def _routes(show: _Pages) -> list[BaseRoute]:
+    """Return the routes of a cluster's pages, as far as their role has them."""
+    console, sessions = show.console, show.sessions
     routes: list[BaseRoute] = [
         Route("/", show(cluster.overview)),
         Route("/search", show(cluster.search)),
@@ -143,15 +165,29 @@ def _routes(console: Console, sessions: Sessions | None) -> list[BaseRoute]:
             Route("/login", login.login_with(console, sessions), methods=["POST"]),
             Route("/logout", login.logout_with(console, sessions), methods=["POST"]),
         ]
-    if not console.read_only:
-        routes += _changing(show)
+    if show.may_operate:
+        routes += _operating(show)
+    if show.may_manage:
+        routes += _managing(show)
     return routes
 
 
-def _changing(show: _Pages) -> list[Route]:
-    """Return the routes of pages that change something, and of their previews."""
+def _operating(show: _Pages) -> list[Route]:
+    """Return the routes of pages that change groups or send, and of their previews."""
     return [
         Route("/transactions", show(waiting.resume), methods=["POST"]),
+        Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
+        Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
+        Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
+        Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
+        Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),
+        Route("/groups/{group}/reset", show(reset.reset), methods=["POST"]),
+    ]
+
+
+def _managing(show: _Pages) -> list[Route]:
+    """Return the routes of pages that change topics, settings and users, and of their previews."""
+    return [
         Route("/settings/change", show(setting_changes.what_if), methods=["GET"]),
         Route("/settings/change", show(setting_changes.change), methods=["POST"]),
         Route("/access/users", show(users.add), methods=["POST"]),
@@ -163,12 +199,6 @@ def _changing(show: _Pages) -> list[Route]:
         Route("/topics/{topic}/change", show(topic_changes.change), methods=["POST"]),
         Route("/topics/{topic}/delete", show(topic_changes.deletion), methods=["GET"]),
         Route("/topics/{topic}/delete", show(topic_changes.delete), methods=["POST"]),
-        Route("/topics/{topic}/send", show(send.form), methods=["GET"]),
-        Route("/topics/{topic}/send", show(send.send), methods=["POST"]),
-        Route("/groups/{group}/dead/resend", show(dead.preview), methods=["GET"]),
-        Route("/groups/{group}/dead/resend", show(dead.resend), methods=["POST"]),
-        Route("/groups/{group}/reset", show(reset.what_if), methods=["GET"]),
-        Route("/groups/{group}/reset", show(reset.reset), methods=["POST"]),
     ]
 
 
@@ -197,18 +227,35 @@ class _Pages:
     """Makes endpoints of handlers: runs them, and answers in the format that was asked for."""
 
     def __init__(self, console: Console, sessions: Sessions | None) -> None:
-        self._console = console
-        self._sessions = sessions
+        self.console = console
+        self.sessions = sessions
+        self._role = ADMIN
         self._templates = _templates()
         self._turns = asyncio.Semaphore(_MOST_PAGES)
+
+    def to(self, role: str) -> _Pages:
+        """Return what makes the pages of a role; all share the limit of pages that are made at the same time."""
+        shown = copy(self)
+        shown._role = role  # noqa: SLF001 - of the same class
+        return shown
+
+    @property
+    def may_operate(self) -> bool:
+        """Whether its pages may change groups, and send."""
+        return not self.console.read_only and self._role != VIEWER
+
+    @property
+    def may_manage(self) -> bool:
+        """Whether its pages may change topics, settings and users."""
+        return not self.console.read_only and self._role == ADMIN
 
     def __call__(self, handler: Handler) -> Endpoint:
         """Return the endpoint of a page that asks the cluster: as who is logged in, if the console has a login."""
 
         async def endpoint(request: Request) -> Response:
-            if self._sessions is None:
-                return await self._answer(handler, self._console, request)
-            console = await self._sessions.find(cookie_of(request))
+            if self.sessions is None:
+                return await self._answer(handler, self.console, request)
+            console = await self.sessions.find(cookie_of(request))
             if console is None:
                 return self._to_login(request)
             return await self._answer(handler, console, request)
@@ -219,7 +266,7 @@ class _Pages:
         """Return the endpoint of a page that needs no login."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._answer(handler, self._console, request)
+            return await self._answer(handler, self.console, request)
 
         return endpoint
 
@@ -268,13 +315,14 @@ class _Pages:
             if name not in ("format", "page", "left", "lang")
         ]
         context: dict[str, Any] = {
-            "t": words(chosen), "language": chosen, "version": __version__, "read_only": self._console.read_only,
-            "path": quote(request.url.path), "base": quote(base_of(request)), "clusters": self._console.clusters,
-            "cluster_name": self._console.name, "can_logout": self._sessions is not None,
+            "t": words(chosen), "language": chosen, "version": __version__, "read_only": not self.may_operate,
+            "path": quote(request.url.path), "base": quote(base_of(request)), "clusters": self.console.clusters,
+            "cluster_name": self.console.name, "can_logout": self.sessions is not None,
             "other_language": next(name for name in LANGUAGES if name != chosen),
             "params": params, "is_table": page.rows is not None,
-            "namesrv_name": self._console.connection.namesrv, "who": request.state.who,
-            "logout_token": self._console.tokens.of(cookie_of(request) or "") if request.state.who else "",
+            "namesrv_name": self.console.connection.namesrv, "who": request.state.who,
+            "role": getattr(request.state, "role", None), "may_manage": self.may_manage,
+            "logout_token": self.console.tokens.of(cookie_of(request) or "") if request.state.who else "",
         }  # fmt: skip
         return self._templates.get_template(page.template).render(context | {"d": page.data})
 

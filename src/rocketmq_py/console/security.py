@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rocketmq_py.console.roles import Roles
 from rocketmq_py.errors import ConfigError
 
 _audit_log = logging.getLogger("rocketmq_py.console.audit")
@@ -92,11 +93,13 @@ class ProxyLogin:
 
     :param header: name of the header.
     :param sources: addresses and networks of the proxies.
+    :param roles: what each user may do; None if everybody may do everything.
     :raises ConfigError: one of them is none, or there is none.
     """
 
-    def __init__(self, header: str, sources: Iterable[str]) -> None:
+    def __init__(self, header: str, sources: Iterable[str], roles: Roles | None = None) -> None:
         self._header = header
+        self.roles = roles
         try:
             self._sources = [ipaddress.ip_network(source, strict=False) for source in sources]
         except ValueError as e:
@@ -121,6 +124,19 @@ class ProxyLogin:
         if len(names) != 1 or not names[0].strip() or len(names[0]) > _MOST_NAME or not names[0].isprintable():
             raise Refused(401, f"the proxy did not say who you are: header {self._header}")
         return names[0].strip()
+
+    def state(self, scope: Scope) -> dict[str, str]:
+        """Return what pages know about the user: the name, and the role if there are roles.
+
+        :raises Refused: as :meth:`user`, or the user has no role.
+        """
+        user = self.user(scope)
+        if self.roles is None:
+            return {"proxied_user": user}
+        role = self.roles.of(user)
+        if role is None:
+            raise Refused(403, f"user {user} has no role in this console; see --proxy-roles")
+        return {"proxied_user": user, "role": role}
 
 
 class Guard:
@@ -156,7 +172,7 @@ class Guard:
             return
         if self._proxy is not None:
             try:
-                scope.setdefault("state", {})["proxied_user"] = self._proxy.user(scope)
+                scope.setdefault("state", {}).update(self._proxy.state(scope))
             except Refused as e:
                 await PlainTextResponse(f"{e}\n", e.status)(scope, receive, send_protected)
                 return
@@ -290,6 +306,7 @@ class Audit:
             "at": self._now(),
             "from": f"{client.host}:{client.port}" if client else None,
             "who": getattr(request.state, "who", None),
+            **({"role": request.state.role} if hasattr(request.state, "role") else {}),
             **({"cluster": self._cluster} if self._cluster else {}),
             "action": action,
             **what,

@@ -46,6 +46,18 @@ def test_options_arrive_and_the_address_is_printed(run, served):
     }  # fmt: skip
 
 
+def test_roles_of_a_proxy_s_users_arrive(run, served, tmp_path):
+    roles = tmp_path / "roles"
+    roles.write_text("admin: ann")
+    words = ("console", "--auth-header", "X-User", "--auth-from", "::1", "--proxy-roles")
+    assert run(*words, str(roles)).exit_code == 0
+    assert (served["proxy"].roles.of("ann"), served["proxy"].roles.of("bob")) == ("admin", None)
+    roles.write_text("boss: ann")
+    refused = run(*words, str(roles))
+    assert (refused.exit_code, "line 1: write ROLE: USER USER" in refused.output) == (2, True)
+    assert run("console", "--proxy-roles", str(roles)).exit_code == 2
+
+
 def test_rules_for_bodies_arrive(run, served):
     assert run("console --mask a+ --mask b --mask-path $.x --mask-path $..y").exit_code == 0
     masks = served["masks"]
