@@ -47,14 +47,18 @@ impl Kind {
             .map(|(_, kind)| *kind)
     }
 
-    /// Name of the message property from which the column is made.
-    fn property(self) -> Option<&'static [u8]> {
-        match self {
-            Kind::Tags => Some(b"TAGS"),
-            Kind::Keys => Some(b"KEYS"),
-            Kind::MsgId => Some(b"UNIQ_KEY"),
+    /// The column that is made from the message property with this name.
+    fn of_property(name: &[u8]) -> Option<Self> {
+        match name {
+            b"TAGS" => Some(Kind::Tags),
+            b"KEYS" => Some(Kind::Keys),
+            b"UNIQ_KEY" => Some(Kind::MsgId),
             _ => None,
         }
+    }
+
+    fn is_property(self) -> bool {
+        matches!(self, Kind::Tags | Kind::Keys | Kind::MsgId)
     }
 }
 
@@ -66,10 +70,17 @@ pub enum Refusal {
     TooLarge,
 }
 
-/// Allocates the buffers of columns: `fill` receives a buffer of `length` zero bytes.
+/// Allocates the buffers of columns.
 pub trait Maker {
     type Buffer;
+    /// Makes a buffer of `length` bytes; `fill` receives it with zeros.
     fn make(&self, length: usize, fill: impl FnOnce(&mut [u8])) -> Self::Buffer;
+    /// Makes a buffer of `length` bytes of `pieces`, one behind the other; None if together they are not that long.
+    fn join<'a>(
+        &self,
+        length: usize,
+        pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Self::Buffer>;
 }
 
 /// Buffers of texts: offsets and bytes.
@@ -91,6 +102,8 @@ pub struct Rows<'a> {
     records: Vec<Record<'a>>,
     counts: Vec<usize>,
     kinds: Vec<Kind>,
+    /// Whether bodies are compared with their checksums when they are copied, while they are in the cache.
+    checks_copied: bool,
     named: Vec<Vec<Option<&'a [u8]>>>,
     pairs: Vec<(&'a [u8], &'a [u8])>,
     firsts: Vec<i32>,
@@ -99,19 +112,22 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Parses the records of the ranges, all of one topic; the queue offsets of each range ascend.
     ///
-    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside the wanted offsets.
+    /// With `check_crc`, the bodies of all records must have their stored checksums, also outside the wanted offsets;
+    /// `columns` checks those that it copies.
     pub fn read(ranges: &[Wanted<'a>], kinds: &[Kind], check_crc: bool) -> Result<Self, Refusal> {
-        let mut records = Vec::new();
+        let checks_copied = check_crc && kinds.contains(&Kind::Body);
+        let mut records = Vec::with_capacity(expected(ranges));
         let mut counts = Vec::with_capacity(ranges.len());
         for range in ranges {
             let before = records.len();
-            read_range(range, check_crc, &mut records)?;
+            read_range(range, check_crc, checks_copied, &mut records)?;
             counts.push(records.len() - before);
         }
         let mut rows = Rows {
             records,
             counts,
             kinds: kinds.to_vec(),
+            checks_copied,
             named: Vec::new(),
             pairs: Vec::new(),
             firsts: Vec::new(),
@@ -130,16 +146,13 @@ impl<'a> Rows<'a> {
     }
 
     fn read_properties(&mut self) -> Result<(), Refusal> {
-        let names: Vec<&[u8]> = self
-            .kinds
-            .iter()
-            .filter_map(|kind| kind.property())
-            .collect();
+        let mut named = self.kinds.clone();
+        named.retain(|kind| kind.is_property());
         let all = self.kinds.contains(&Kind::Properties);
-        if names.is_empty() && !all {
+        if named.is_empty() && !all {
             return Ok(());
         }
-        self.named = vec![vec![None; self.records.len()]; names.len()];
+        self.named = vec![vec![None; self.records.len()]; named.len()];
         for (row, record) in self.records.iter().enumerate() {
             if all {
                 self.firsts
@@ -150,10 +163,9 @@ impl<'a> Rows<'a> {
             }
             let first = self.pairs.len();
             for (name, value) in Entries::of(record.properties) {
-                for (values, wanted) in self.named.iter_mut().zip(&names) {
-                    if *wanted == name {
-                        values[row] = Some(value);
-                    }
+                let kind = Kind::of_property(name);
+                if let Some(at) = named.iter().position(|one| kind == Some(*one)) {
+                    self.named[at][row] = Some(value);
                 }
                 if all {
                     // A map must not hold a name twice.
@@ -219,7 +231,15 @@ impl<'a> Rows<'a> {
     }
 
     fn bodies<M: Maker>(&self, maker: &M) -> Result<Texts<M::Buffer>, Refusal> {
-        texts(maker, self.records.iter().map(|record| record.body))
+        let bodies = self.records.iter().map(|record| record.body);
+        let mut is_intact = true;
+        let checked = self.records.iter().map_while(|record| {
+            is_intact = !self.checks_copied || record.is_intact();
+            is_intact.then_some(record.body)
+        });
+        let found = joined(maker, bodies, checked)?;
+        // An empty body with a checksum that is not its own leaves no gap.
+        is_intact.then_some(found).ok_or(Refusal::Irregular)
     }
 
     fn maps<M: Maker>(&self, maker: &M) -> Result<Column<M::Buffer>, Refusal> {
@@ -242,6 +262,9 @@ impl<'a> Rows<'a> {
         maker: &M,
         keys: &[Option<&[u8]>],
     ) -> Result<Column<M::Buffer>, Refusal> {
+        if keys.iter().all(Option::is_some) {
+            return nullable(maker, keys);
+        }
         let made: Vec<Vec<u8>> = keys
             .iter()
             .zip(&self.records)
@@ -262,10 +285,22 @@ impl<'a> Rows<'a> {
     }
 }
 
+/// Returns how many records the ranges have if all are as large as the first.
+fn expected(ranges: &[Wanted]) -> usize {
+    let bodies = ranges.iter().flat_map(|(bodies, ..)| bodies);
+    let first = bodies.clone().find_map(|body| Record::read(body));
+    first.map_or(0, |record| {
+        bodies.map(|body| body.len()).sum::<usize>() / record.size
+    })
+}
+
 /// Appends the wanted records of one range to `records`.
+///
+/// With `checks_copied`, their bodies are not compared with their checksums yet.
 fn read_range<'a>(
     (bodies, start, stop): &Wanted<'a>,
     check_crc: bool,
+    checks_copied: bool,
     records: &mut Vec<Record<'a>>,
 ) -> Result<(), Refusal> {
     let mut next = *start;
@@ -273,16 +308,18 @@ fn read_range<'a>(
         let mut left = *body;
         while !left.is_empty() {
             let record = Record::read(left).ok_or(Refusal::Irregular)?;
-            if check_crc && !record.is_intact() {
+            left = &left[record.size..];
+            let is_next = record.queue_offset >= next;
+            let is_wanted = is_next && record.queue_offset < *stop;
+            if check_crc && !(is_wanted && checks_copied) && !record.is_intact() {
                 return Err(Refusal::Irregular);
             }
-            left = &left[record.size..];
-            if record.queue_offset >= next {
+            if is_next {
                 next = record
                     .queue_offset
                     .checked_add(1)
                     .ok_or(Refusal::Irregular)?;
-                if record.queue_offset < *stop {
+                if is_wanted {
                     if records
                         .first()
                         .is_some_and(|first| first.topic != record.topic)
@@ -315,26 +352,28 @@ fn texts<'a, M: Maker>(
     maker: &M,
     values: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
 ) -> Result<Texts<M::Buffer>, Refusal> {
+    joined(maker, values.clone(), values)
+}
+
+/// As `texts`; `checked` ends before a value that must not be used.
+fn joined<'a, M: Maker>(
+    maker: &M,
+    values: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
+    checked: impl Iterator<Item = &'a [u8]>,
+) -> Result<Texts<M::Buffer>, Refusal> {
     let total: usize = values.clone().map(<[u8]>::len).sum();
     if i32::try_from(total).is_err() {
         return Err(Refusal::TooLarge);
     }
     let offsets = maker.make((values.len() + 1) * 4, |to| {
         let mut end = 0i32;
-        let lengths = values.clone().map(<[u8]>::len).chain(std::iter::once(0));
+        let lengths = values.map(<[u8]>::len).chain(std::iter::once(0));
         for (place, length) in to.chunks_exact_mut(4).zip(lengths) {
             place.copy_from_slice(&end.to_ne_bytes());
             end += length as i32; // the sum fits
         }
     });
-    let bytes = maker.make(total, |to| {
-        let mut left = to;
-        for value in values {
-            let (place, rest) = left.split_at_mut(value.len());
-            place.copy_from_slice(value);
-            left = rest;
-        }
-    });
+    let bytes = maker.join(total, checked).ok_or(Refusal::Irregular)?;
     Ok(Texts(offsets, bytes))
 }
 

@@ -57,6 +57,71 @@ impl<'py> Maker for Bytes<'py> {
             Ok(())
         })
     }
+
+    fn join<'a>(
+        &self,
+        length: usize,
+        mut pieces: impl Iterator<Item = &'a [u8]>,
+    ) -> Option<Self::Buffer> {
+        let mut filling = match Filling::new(self.0, length) {
+            Ok(filling) => filling,
+            Err(error) => return Some(Err(error)),
+        };
+        let fit = pieces.all(|piece| filling.add(piece));
+        filling.filled().filter(|_| fit).map(Ok)
+    }
+}
+
+/// A new object of bytes, which are not filled with zeros beforehand.
+struct Filling<'py> {
+    object: Bound<'py, PyBytes>,
+    place: *mut u8,
+    left: usize,
+}
+
+#[allow(unsafe_code)]
+impl<'py> Filling<'py> {
+    fn new(py: Python<'py>, total: usize) -> PyResult<Self> {
+        let size = ffi::Py_ssize_t::try_from(total)?;
+        // SAFETY: the object has one owner, which gives it to nobody before it is filled, so its bytes may be written.
+        unsafe {
+            let object = ffi::PyBytes_FromStringAndSize(ptr::null(), size);
+            let object = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
+            let place = ffi::PyBytes_AsString(object.as_ptr()).cast::<u8>();
+            Ok(Filling {
+                object,
+                place,
+                left: total,
+            })
+        }
+    }
+
+    /// Copies `length` bytes behind those that are there; returns false if there is no space for them.
+    ///
+    /// # Safety
+    /// They must be readable.
+    unsafe fn add_from(&mut self, from: *const u8, length: usize) -> bool {
+        if length > self.left {
+            return false;
+        }
+        // SAFETY: `left` bytes from `place` on are of the new object, to which nobody has a reference.
+        unsafe {
+            ptr::copy_nonoverlapping(from, self.place, length);
+            self.place = self.place.add(length);
+        }
+        self.left -= length;
+        true
+    }
+
+    fn add(&mut self, piece: &[u8]) -> bool {
+        // SAFETY: the bytes of a slice are readable.
+        unsafe { self.add_from(piece.as_ptr(), piece.len()) }
+    }
+
+    /// Returns the object if all its bytes are written.
+    fn filled(self) -> Option<Bound<'py, PyBytes>> {
+        (self.left == 0).then_some(self.object)
+    }
 }
 
 fn pair<'py>(
@@ -865,7 +930,9 @@ impl Signer {
 
 type Gathered<'py> = (usize, usize, usize, Option<Bound<'py, PyBytes>>);
 
-/// Copies parts of a buffer into a new object of `total` bytes, which are not filled with zeros beforehand.
+/// Copies parts of a buffer into a new object of `total` bytes, which they fill.
+///
+/// No reference to the bytes of the buffer is made, since other processes may write to a mapped file.
 #[allow(unsafe_code)]
 fn copied_parts<'py>(
     py: Python<'py>,
@@ -874,31 +941,15 @@ fn copied_parts<'py>(
     total: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let from = buffer.as_slice_ptr().expect("a contiguous buffer");
-    let mut sum = 0;
+    let mut filling = Filling::new(py, total)?;
     for part in parts {
         assert!(part.start <= part.end && part.end <= from.len());
-        sum += part.len();
+        // SAFETY: the assertion keeps the part within the buffer, which stays where it is until `buffer` is dropped.
+        assert!(unsafe {
+            filling.add_from(from.cast::<u8>().as_ptr().add(part.start), part.len())
+        });
     }
-    assert_eq!(sum, total);
-    let size = ffi::Py_ssize_t::try_from(total)?;
-    // SAFETY: the assertions keep all parts within the buffer, which stays where it is until `buffer` is dropped, and
-    // their copies within the new object. The object has one owner, so its bytes may be written, and nobody else has a
-    // reference to them. No reference to the bytes of the buffer is made, since other processes may write to a mapped
-    // file.
-    unsafe {
-        let object = ffi::PyBytes_FromStringAndSize(ptr::null(), size);
-        let bytes = Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>();
-        let mut place = ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
-        for part in parts {
-            ptr::copy_nonoverlapping(
-                from.cast::<u8>().as_ptr().add(part.start),
-                place,
-                part.len(),
-            );
-            place = place.add(part.len());
-        }
-        Ok(bytes)
-    }
+    Ok(filling.filled().expect("parts of this total"))
 }
 
 /// Copy the records of entries of a consume queue from a log file; see ``rocketmq_py.accelerator``.

@@ -50,10 +50,11 @@ def schema_of(names: list[str]) -> Any:
     return pa.schema([SCHEMA.field(name) for name in names])
 
 
-def decoder(names: list[str] | None = None, tags: tuple[str, ...] = ()) -> CompiledDecoder:
+def decoder(names: list[str] | None = None, tags: tuple[str, ...] = (), *, check_crc: bool = False) -> CompiledDecoder:
     native = installed()
     assert native is not None
-    return CompiledDecoder(native, SCHEMA if names is None else schema_of(names), "broker-a", tags)
+    schema = SCHEMA if names is None else schema_of(names)
+    return CompiledDecoder(native, schema, "broker-a", tags, check_crc=check_crc)
 
 
 def decode(records: list[bytes], names: list[str] | None = None) -> Any:
@@ -151,6 +152,26 @@ def test_a_body_with_another_checksum_is_refused() -> None:
         list(Decoder(SCHEMA, "broker-a", check_crc=True).decode(chunks))
     assert rows(CompiledDecoder(native, SCHEMA, "broker-a", (), check_crc=True).decode(
         [[FetchedChunk(good, 0, 1)]]).batch) == expected([good])  # fmt: skip
+
+
+@pytest.mark.parametrize("names", [["body"], ["queueOffset", "tags"]])
+@pytest.mark.parametrize("damaged", range(4))
+def test_checksums_are_compared_whether_or_not_bodies_are_wanted(names: list[str], damaged: int) -> None:
+    records = [record(offset, b"body-%d" % offset) for offset in range(4)]
+    records[damaged] = records[damaged].replace(b"body", b"bode")
+    chunks = [FetchedChunk(b"".join(records), 1, 3)]  # the first and the last record are outside of the request
+    assert decoder(names).decode([chunks]).counts == [2]
+    with pytest.raises(Irregular):
+        decoder(names, check_crc=True).decode([chunks])
+
+
+@pytest.mark.parametrize("names", [["body"], ["queueOffset"]])
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_an_empty_body_with_a_checksum_is_refused(names: list[str], damaged: int) -> None:
+    records = [bytearray(record(offset, b"")) for offset in range(2)]
+    records[damaged][8 + 3] = 1  # the last byte of its checksum
+    with pytest.raises(Irregular):
+        decoder(names, check_crc=True).decode([[FetchedChunk(b"".join(records), 0, 2)]])
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=12), st.integers(0, 30), st.integers(0, 30))
