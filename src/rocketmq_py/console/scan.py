@@ -20,9 +20,14 @@ MOST_QUEUES = 256
 
 _CHUNK = 32
 """Largest number of messages of one pull."""
+_MOST_AT_ONCE = 1024
+"""Largest number of offsets of a queue that are read before the other queues are looked at again."""
 
 Window = tuple[int, int]
 """First offset and exclusive end of a range of a queue."""
+
+
+Accepts = Callable[[MessageExt], bool]
 
 
 class Budget(NamedTuple):
@@ -52,14 +57,20 @@ class Scan(NamedTuple):
 
 
 class _Backward:
-    """Reads one queue backwards."""
+    """Reads one queue backwards.
 
-    def __init__(self, admin: Admin, queue: MessageQueue, window: Window, chunk: int, tags: str) -> None:
+    :param chunk: number of offsets that are read first, and ``most`` that of later chunks: few messages may match.
+    :param accepts: whether a message is looked for.
+    """
+
+    def __init__(
+        self, admin: Admin, queue: MessageQueue, window: Window, chunk: int, most: int, tags: str, accepts: Accepts
+    ) -> None:
         self.queue = queue
         self.first, self.end = window
         self.found: list[MessageExt] = []
         """Messages that are read and not taken yet, oldest first."""
-        self._admin, self._chunk, self._tags = admin, chunk, tags
+        self._admin, self._chunk, self._most, self._tags, self._accepts = admin, chunk, most, tags, accepts
 
     @property
     def is_unread(self) -> bool:
@@ -79,12 +90,12 @@ class _Backward:
             )
             taken = [message for message in pulled.messages if message.queue_offset < self.end]
             size += sum(message.store_size for message in taken)
-            self.found += taken
+            self.found += filter(self._accepts, taken)
             if pulled.next_offset <= offset:
                 break
             offset = pulled.next_offset
         self.end = start
-        self._chunk = min(4 * self._chunk, 1024)  # few messages may match a filter
+        self._chunk = min(4 * self._chunk, self._most)
         return read, size
 
 
@@ -94,16 +105,20 @@ async def newest_first(
     count: int,
     *,
     tags: str = "*",
+    accepts: Accepts = lambda _: True,
     budget: Budget = _USUAL,
     clock: Callable[[], float] = time.monotonic,
 ) -> Scan:
     """Return the newest ``count`` messages in ranges of queues, newest first.
 
     :param tags: only messages with one of these tags: ``"a || b"``.
+    :param accepts: only messages for which it returns True.
     :param clock: monotonic clock, in seconds.
     """
+    chunk = max(1, min(_CHUNK, 2 * count // len(windows))) if windows else 0
+    most = max(chunk, min(_MOST_AT_ONCE, budget.offsets // len(windows))) if windows else 0
     readers = [
-        _Backward(admin, queue, window, max(1, min(_CHUNK, 2 * count // len(windows))), tags)
+        _Backward(admin, queue, window, chunk, most, tags, accepts)
         for queue, window in windows.items()
         if window[1] > window[0]
     ]

@@ -47,12 +47,32 @@ def test_a_scan_that_costs_too_much_says_where_it_stopped(admin):
 
 
 def test_parts_grow_to_1024_offsets(admin):
-    queue = _Backward(admin, QUEUES[0], (0, 30), 100, "*")
+    queue = _Backward(admin, QUEUES[0], (0, 30), 100, 1024, "*", lambda _: True)
     sizes = []
     for _ in range(3):
         asyncio.run(queue.fill())
         sizes.append(queue._chunk)
     assert sizes == [400, 1024, 1024]
+
+
+def test_later_parts_of_many_queues_stay_within_the_budget(admin):
+    for number in range(90, 3_000):
+        admin.add_messages(message(b"%d" % number, queue=number % 3, offset=number // 3, stored=1000 + number))
+    page = scan(admin, dict.fromkeys(QUEUES, (0, 1_000)), 1, accepts=lambda _: False, budget=Budget(offsets=150))
+    # 2 offsets of each queue, then 8, 32, and 50, a third of the budget, instead of 128
+    assert (page.looked_at, page.stopped, page.messages) == (3 * (1 + 4 + 16 + 50), "offsets", [])
+    assert page.left == dict.fromkeys(QUEUES, (0, 1_000 - 71))
+
+
+def test_messages_are_found_by_what_they_are_asked_for_and_a_long_search_goes_on(admin):
+    left, found, stops = dict.fromkeys(QUEUES, (0, 30)), [], []
+    while left:
+        page = scan(admin, left, 2, accepts=lambda one: int(one.body) % 10 == 7, budget=Budget(offsets=9))
+        found += [int(one.body) for one in page.messages]
+        stops.append(page.stopped)
+        left = page.left
+    assert found == list(range(87, 0, -10))
+    assert "offsets" in stops
 
 
 def test_a_scan_ends_in_time(admin):
@@ -117,12 +137,14 @@ def test_a_scan_ends_when_it_has_read_too_many_bytes(admin, size, stopped):
     assert page.left == ({QUEUES[0]: (0, 24)} if stopped else {})
 
 
-@pytest.mark.parametrize(("offsets", "stopped"), [(6, "offsets"), (5, "offsets"), (7, None)])
-def test_a_scan_ends_when_it_has_looked_at_too_many_offsets(admin, offsets, stopped):
+@pytest.mark.parametrize(
+    ("offsets", "stopped", "looked_at"), [(6, "offsets", 6), (5, "offsets", 6), (7, "offsets", 13), (30, None, 30)]
+)
+def test_a_scan_ends_when_it_has_looked_at_too_many_offsets(admin, offsets, stopped, looked_at):
     admin.stored[QUEUES[0]] = admin.stored[QUEUES[0]][:1] + admin.stored[QUEUES[0]][28:]
     page = scan(admin, {QUEUES[0]: (0, 30)}, 3, budget=Budget(offsets=offsets))
     assert (page.stopped, len(page.messages)) == (stopped, 2 if stopped else 3)
-    assert page.looked_at == (6 if stopped else 30)
+    assert page.looked_at == looked_at
 
 
 def test_a_scan_may_take_exactly_its_time(admin):

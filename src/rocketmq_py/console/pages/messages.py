@@ -13,7 +13,7 @@ from rocketmq_py.client.message_state import state_in_group, trace_entries
 from rocketmq_py.console.bodies import AUTO, DECODERS, SHOWN_BYTES
 from rocketmq_py.console.connection import each
 from rocketmq_py.console.page import Page, base_of, number, parse_number
-from rocketmq_py.console.scan import MOST_QUEUES, Scan, Window, cursor_of, newest_first, parse_cursor
+from rocketmq_py.console.scan import MOST_QUEUES, Accepts, Scan, Window, cursor_of, newest_first, parse_cursor
 from rocketmq_py.console.security import Refused
 from rocketmq_py.console.state import Console, or_unknown
 from rocketmq_py.console.times import parse_time
@@ -29,25 +29,42 @@ MOST_GROUPS = 20
 """Number of groups whose state with a message one page asks for."""
 
 
+ASKED = ("key", "queue", "since", "until", "tags", "property", "value")
+"""What a list of messages can be narrowed by, in the query of its address."""
+
+
 async def messages(console: Console, request: Request) -> Page:
     """List messages of a topic, newest first."""
     topic = request.path_params["topic"]
-    asked = {name: request.query_params.get(name, "").strip() for name in ("key", "queue", "since", "until", "tags")}
+    asked = {name: request.query_params.get(name, "").strip() for name in ASKED}
+    accepts = with_property(asked["property"], asked["value"])
     admin = console.connection.admin()
     data: dict[str, Any] = {"topic": topic, "asked": asked, "left": None, "stopped": None, "more": False}
     if asked["key"]:
         found = await admin.messages_by_key(topic, asked["key"], max_messages=MOST_BY_KEY)
         data |= {"lookedAt": None, "more": len(found) >= MOST_BY_KEY}
-        found.reverse()
+        found = [message for message in reversed(found) if accepts(message)]
     else:
         size = number(request, "size", PAGE, least=1, most=MOST_ON_PAGE)
         windows, left_out = await _windows(console, admin, request, topic, asked)
-        scan = await newest_first(admin, windows, size, tags=asked["tags"] or "*")
+        scan = await newest_first(admin, windows, size, tags=asked["tags"] or "*", accepts=accepts)
         found = scan.messages
         data |= _scan_data(scan) | {"queuesLeftOut": left_out}
     bodies = console.masks.of_page()
     data["messages"] = [view.message_row(message, bodies) for message in found]
     return Page("messages.html", data, "messages", view.COLUMNS)
+
+
+def with_property(name: str, value: str) -> Accepts:
+    """Return what tells messages that have a property with a value; with any value if ``value`` is empty.
+
+    :param name: empty for all messages.
+    """
+    if not name:
+        return lambda _: True
+    if not value:
+        return lambda message: name in message.properties
+    return lambda message: message.properties.get(name) == value
 
 
 def _scan_data(scan: Scan) -> dict[str, Any]:

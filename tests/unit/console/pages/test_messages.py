@@ -31,6 +31,34 @@ def test_the_queues_that_were_written_last_are_read() -> None:
     browse(admin, work)
 
 
+def test_messages_are_found_by_a_property() -> None:
+    admin = ConsoleAdmin()
+    admin.add_topic("t", 1)
+    admin.add_messages(
+        *(message(offset=number, stored=STORED + number, KEYS="k", **more)
+          for number, more in enumerate(({"a": "1"}, {"a": "2"}, {}, {"a": "1", "b": "<x>"}, {"a": "11"})))
+    )  # fmt: skip
+
+    async def work(browser: Browser, console: Console) -> None:
+        for asked, offsets in (
+            ({"property": "a", "value": "1"}, [3, 0]), ({"property": "a"}, [4, 3, 1, 0]), ({"property": "A"}, []),
+            ({"property": "a", "value": "1", "size": "1"}, [3]), ({"value": "1"}, [4, 3, 2, 1, 0]),
+            ({"property": " a ", "value": " 1 "}, [3, 0]), ({"property": "a", "value": "1", "key": "k"}, [3, 0]),
+            ({"property": "KEYS", "value": "k", "since": str(STORED + 3)}, [4, 3]),
+        ):  # fmt: skip
+            data = await read(browser, "/topics/t/messages", **asked)
+            assert [row["offset"] for row in data["messages"]] == offsets, asked
+        data = await read(browser, "/topics/t/messages", property="a", value="1", size="1")
+        older = await read(browser, "/topics/t/messages", property="a", value="1", size="1", left=data["left"])
+        assert [row["offset"] for row in older["messages"]] == [0]
+        page = (await browser.get("/topics/t/messages?property=b&value=%3Cx%3E&size=1")).text
+        assert 'name="value" value="&lt;x&gt;"' in page
+        rows = (await browser.get("/topics/t/messages?property=a&value=2&format=csv")).text.splitlines()
+        assert len(rows) == 2
+
+    browse(admin, work)
+
+
 def test_what_cannot_be_read_is_named() -> None:
     admin = ConsoleAdmin()
     admin.add_topic("t", 1)
