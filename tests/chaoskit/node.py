@@ -83,7 +83,7 @@ class _FullDiskFile:
         self._disk = disk
         self.path, self.size = file.path, file.size
         self.read, self.erase, self.sync, self.close = file.read, file.erase, file.sync, file.close
-        self.is_resident = file.is_resident
+        self.is_resident, self.read_if_resident = file.is_resident, file.read_if_resident
 
     @property
     def buffer(self) -> Buffer:

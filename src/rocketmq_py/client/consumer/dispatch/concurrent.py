@@ -262,15 +262,17 @@ class ConcurrentDispatcher:
         :param is_expired: returns True if the listener of a message has run for too long.
         :returns: the number of messages sent back.
         """
-        for count in range(min(queue.count, MOST_EXPIRED)):
+        count = 0
+        while count < MOST_EXPIRED:
             oldest = queue.oldest()
             if oldest is None or queue.dropped or not is_expired(oldest):
-                return count
+                break
             if not await self._send_back(queue, oldest, EXPIRED_DELAY_LEVEL):
-                return count
+                break
+            count += 1
             if queue.oldest() is oldest:
                 self._release(queue, [oldest])
-        return MOST_EXPIRED
+        return count
 
     async def _deliver_again(self, queue: ProcessQueue, failures: Sequence[ListenerFailure]) -> None:
         stats = self._stats(failures[0].message.topic)

@@ -334,7 +334,16 @@ async def test_at_most_16_messages_of_a_queue_expire_at_a_time():
     bench.submit(*range(20))
     assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 16
     assert (len(bench.sent_back), bench.offsets.get(QUEUE)) == (16, 16)
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 4
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 0, "there is none any more"
+    assert (len(bench.sent_back), bench.offsets.get(QUEUE)) == (20, 20)
     let_go.set()
+    await bench.dispatcher.close()
+
+
+async def test_no_message_of_an_idle_queue_expires():
+    bench = Bench(holding()[0])
+    assert await bench.dispatcher.expire(bench.queue, lambda message: True) == 0
     await bench.dispatcher.close()
 
 
