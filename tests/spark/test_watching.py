@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry
 from pyspark.sql import SparkSession
 
+from rocketmq_py.cli.console_checkpoints import read_query
 from rocketmq_py.spark import (
     OpenTelemetryProgress,
     ProgressListener,
@@ -119,6 +120,9 @@ def test_progress_shows_lag_rates_and_skew(topic: Topic, load_stream: Load, list
     (from_checkpoint,) = read_batches(Path(checkpoint))
     assert from_checkpoint.rows == 40
     assert [queue[:2] for queue in from_checkpoint.queues] == [queue[:2] for queue in second.queues]
+    state = read_query(Path(checkpoint))  # as the console shows it
+    assert (state.planned, state.committed, state.is_decided, state.error) == (1, 1, None, None)
+    assert (sum(state.done.values()), state.done) == (80, state.ends)
     eventually(lambda: "watched batch 1: 40 rows" in shown.getvalue())
 
 

@@ -19,6 +19,7 @@ from rocketmq_py.cli.output.failures import CommandFailure, Status
 from rocketmq_py.cli.supervisor import end_of_input
 
 if TYPE_CHECKING:
+    from rocketmq_py.console.checkpoints import Checkpoints
     from rocketmq_py.console.connection import Connection
     from rocketmq_py.console.figures import Figures
     from rocketmq_py.console.security import ProxyLogin
@@ -72,6 +73,13 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
     metavar="PATH",
     help="Replace the values at this JSON path, such as $.card.number or $..token; hides bodies that are no JSON.",
 )
+@click.option(
+    "--spark-checkpoint",
+    "checkpoints",
+    multiple=True,
+    metavar="DIR",
+    help="Show lag and decisions of the streaming query with this checkpoint; may be repeated.",
+)
 @click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
 @click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
 @click.option(
@@ -121,6 +129,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
         return connect(None if login else at.credentials), connect if login else None
 
     targets = targets_of(options["clusters"], target)
+    checkpoints = _checkpoints(options["checkpoints"], several=bool(targets))
 
     async def main() -> None:
         figures = Figures()
@@ -137,7 +146,7 @@ def command(supervised: bool, target: Target, **options: Any) -> None:
             connection or [Site(name, *connected(at)) for name, at in targets.items()], host=host,
             port=options["port"], read_only=options["read_only"], hosts=options["hosts"], connect=connect, proxy=proxy,
             https=Https(cert, key, os.environ.get(PASSWORD_VARIABLE)) if cert else None,
-            figures=figures, masks=masks, on_ready=on_ready,
+            figures=figures, masks=masks, checkpoints=checkpoints, on_ready=on_ready,
             until=(lambda: end_of_input(sys.stdin)) if supervised else None,
         )  # fmt: skip
 
@@ -163,6 +172,19 @@ def targets_of(words: Sequence[str], usual: Target) -> dict[str, Target]:
             saved = choose(None, name, {}, lambda: load(file_path()))
             found[name] = saved.secured(CliSecurity(), os.environ)
     return found
+
+
+def _checkpoints(folders: Sequence[str], *, several: bool) -> Checkpoints | None:
+    """Return what reads the checkpoints of streaming queries; None if none is named."""
+    from rocketmq_py.cli.console_checkpoints import checked, read_query
+    from rocketmq_py.console.checkpoints import Checkpoints
+
+    if not folders:
+        return None
+    if several:
+        raise click.UsageError("--spark-checkpoint and --cluster exclude each other: a query reads from one cluster")
+    found = checked(folders)
+    return Checkpoints(lambda: [read_query(folder) for folder in found])
 
 
 def _proxy(

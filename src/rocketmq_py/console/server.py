@@ -14,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from rocketmq_py.console.app import create_app, create_app_of_several
+from rocketmq_py.console.checkpoints import Checkpoints
 from rocketmq_py.console.connection import Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.login import Sessions
@@ -72,6 +73,7 @@ async def serve(  # noqa: PLR0913 - options by keyword
     figures: Figures | None = None,
     proxy: ProxyLogin | None = None,
     masks: Masks | None = None,
+    checkpoints: Checkpoints | None = None,
     on_ready: Callable[[str], None],
     until: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
@@ -85,12 +87,13 @@ async def serve(  # noqa: PLR0913 - options by keyword
     :param figures: counts pages and changes.
     :param proxy: tells the user whom a proxy in front of the console knows.
     :param masks: what of bodies pages may show; all without it.
+    :param checkpoints: those of streaming queries.
     :param on_ready: called with its address, ``http://HOST:PORT``, when it accepts connections.
     :param until: also end when this does.
     :raises ConfigError: the port or the certificate cannot be used.
     """
     sites = [Site("", connection, connect)] if isinstance(connection, Connection) else connection
-    consoles = _consoles(sites, figures or Figures(), masks or Masks(), read_only=read_only)
+    consoles = _consoles(sites, figures or Figures(), masks or Masks(), checkpoints, read_only=read_only)
     make = create_app_of_several if sites[0].name else _app_of_one
     app = make(consoles, (host, *hosts), proxy)
     config = uvicorn.Config(
@@ -129,7 +132,7 @@ def _app_of_one(
 
 
 def _consoles(
-    sites: Sequence[Site], figures: Figures, masks: Masks, *, read_only: bool
+    sites: Sequence[Site], figures: Figures, masks: Masks, checkpoints: Checkpoints | None, *, read_only: bool
 ) -> list[tuple[Console, Sessions | None]]:
     """Return what the pages of each cluster share, and who is logged in to it."""
     names = tuple(site.name for site in sites)
@@ -137,7 +140,7 @@ def _consoles(
         (
             Console(
                 site.connection, read_only=read_only, figures=figures, name=site.name, clusters=names,
-                audit=Audit(cluster=site.name), masks=masks,
+                audit=Audit(cluster=site.name), masks=masks, checkpoints=checkpoints,
             ),
             Sessions(site.connect, time.monotonic) if site.connect is not None else None,
         )

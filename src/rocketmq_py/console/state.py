@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.console.checkpoints import Checkpoints
 from rocketmq_py.console.connection import Answer, Connection
 from rocketmq_py.console.figures import Figures
 from rocketmq_py.console.history import History
@@ -25,6 +26,7 @@ class Console:
     :ivar read_only: nothing can be changed.
     :ivar who: the access key of who is logged in; None without a login.
     :ivar name: the name of the cluster, and ``clusters`` those of all that this console shows; empty for only one.
+    :ivar checkpoints: those of streaming queries, if the operator named some.
     :ivar masks: what of bodies pages may show.
     :ivar now: returns the time in milliseconds since the epoch.
     """
@@ -37,6 +39,7 @@ class Console:
     tokens: Tokens = field(default_factory=Tokens)
     audit: Audit = field(default_factory=Audit)
     figures: Figures = field(default_factory=Figures)
+    checkpoints: Checkpoints | None = None
     masks: Masks = field(default_factory=Masks)
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     history: History = field(init=False)

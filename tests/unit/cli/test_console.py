@@ -10,6 +10,7 @@ from rocketmq_py.cli import console
 from rocketmq_py.console import server
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.wire.signing import Credentials
+from tests.unit.spark.monitoring.test_report import checkpoint
 
 
 @pytest.fixture
@@ -21,6 +22,8 @@ def served(monkeypatch):
         del options["figures"]
         if options["proxy"] is None:
             del options["proxy"]
+        if options["checkpoints"] is None:
+            del options["checkpoints"]
         if options["masks"].is_open:
             del options["masks"]
         if isinstance(connection, list):
@@ -56,6 +59,15 @@ def test_roles_of_a_proxy_s_users_arrive(run, served, tmp_path):
     refused = run(*words, str(roles))
     assert (refused.exit_code, "line 1: write ROLE: USER USER" in refused.output) == (2, True)
     assert run("console", "--proxy-roles", str(roles)).exit_code == 2
+
+
+def test_checkpoints_arrive(run, served, tmp_path):
+    folder = checkpoint(tmp_path / "late", range(2))
+    assert run("console", "--spark-checkpoint", str(folder)).exit_code == 0
+    assert [one.committed for one in asyncio.run(served["checkpoints"].states())] == [1]
+    assert run("console", "--spark-checkpoint", str(folder), "--cluster", "a=n:1").exit_code == 2
+    refused = run("console", "--spark-checkpoint", str(tmp_path))
+    assert (refused.exit_code, "is no checkpoint of a streaming query" in refused.output) == (2, True)
 
 
 def test_rules_for_bodies_arrive(run, served):

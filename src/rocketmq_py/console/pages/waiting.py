@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from rocketmq_py.client.admin.admin import Admin
+from rocketmq_py.console.connection import each
 from rocketmq_py.console.page import Page
 from rocketmq_py.console.pages.dead import token_of
 from rocketmq_py.console.scan import Scan, newest_first
@@ -16,7 +17,7 @@ from rocketmq_py.console.state import Console, or_unknown, silent_brokers
 from rocketmq_py.console.views import spark as spark_view, waiting as view
 from rocketmq_py.console.views.messages import message_row
 from rocketmq_py.errors import NoRouteError, TopicNotExist
-from rocketmq_py.model import MessageExt
+from rocketmq_py.model import MessageExt, MessageQueue
 from rocketmq_py.protocol.codes import version_name
 from rocketmq_py.protocol.names import TIMER_TOPIC
 from rocketmq_py.protocol.pop_checkpoint import revive_topic
@@ -53,15 +54,24 @@ async def transactions(console: Console, request: Request) -> Page:
 
 
 async def spark(console: Console, request: Request) -> Page:
-    """List the micro-batches of exactly-once Spark queries whose rows are not all committed or rolled back."""
+    """Show queries by their checkpoints, and the micro-batches whose rows are not all committed or rolled back."""
     del request
     admin = console.connection.admin()
+    states = None if console.checkpoints is None else await console.checkpoints.states()
+    latest = await _latest_offsets(admin, {queue.topic for state in states or () for queue in state.done})
     opened, given_up, is_cut = await _halves(admin)
     producers = await or_unknown(admin.producers())
     rows = spark_view.batch_rows(opened, given_up, producers)
-    data = {"batches": rows[:MOST], "leftOut": max(0, len(rows) - MOST), "isCut": is_cut,
+    queries = None if states is None else [spark_view.query_row(state, latest) for state in states]
+    data = {"queries": queries, "batches": rows[:MOST], "leftOut": max(0, len(rows) - MOST), "isCut": is_cut,
             "silent": silent_brokers(admin)}  # fmt: skip
     return Page("spark.html", data, "batches", spark_view.COLUMNS)
+
+
+async def _latest_offsets(admin: Admin, topics: set[str]) -> dict[MessageQueue, int]:
+    """Return the ends of the queues of topics, as far as brokers tell them."""
+    stats = await each(sorted(topics)[:MOST], lambda topic: or_unknown(admin.topic_stats(topic)))
+    return {queue: extent.max_offset for one in stats for queue, extent in (one or {}).items()}
 
 
 async def _halves(admin: Admin) -> tuple[list[MessageExt], list[MessageExt], bool]:

@@ -53,7 +53,7 @@ def _of_log(text: str) -> Iterator[BatchProgress]:
             yield progress  # Spark also reports triggers that found nothing to do
 
 
-class _Planned(NamedTuple):
+class Planned(NamedTuple):
     """One file of a checkpoint's folder ``offsets``: micro-batch number, planning time (s since 1970), end offsets."""
 
     number: int
@@ -62,25 +62,32 @@ class _Planned(NamedTuple):
 
 
 def _of_checkpoint(folder: Path) -> list[BatchProgress]:
-    query_id = _query_id(folder)
-    planned = sorted(
-        found for file in (folder / "offsets").glob("[0-9]*") if (found := _planned(file)) is not None
+    query = query_id_of(folder)
+    files = sorted(
+        found for file in (folder / "offsets").glob("[0-9]*") if (found := planned(file)) is not None
     )  # fmt: skip
     # The start of the first micro-batch in the checkpoint is unknown, so it only gives the start of the second.
-    return [_between(query_id, folder, before, now) for before, now in pairwise(planned)]
+    return [_between(query, folder, before, now) for before, now in pairwise(files)]
 
 
-def _query_id(folder: Path) -> str:
+def query_id_of(folder: Path) -> str:
+    """Return the id of the query whose checkpoint a directory is.
+
+    :raises ConfigError: it is no checkpoint.
+    """
     try:
         return str(json.loads((folder / "metadata").read_text(encoding="utf-8"))["id"])
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise ConfigError(f"{folder} is no checkpoint of a streaming query: no metadata with an id in it") from e
 
 
-def _planned(file: Path) -> _Planned | None:
+def planned(file: Path) -> Planned | None:
     """Parse an offsets file: a version, a line about the micro-batch, a line for each source.
 
     Returns None for other files, and if no source is RocketMQ's.
+
+    :raises OSError: the file cannot be read.
+    :raises ValueError: it is malformed.
     """
     if not file.name.isdecimal():
         return None
@@ -88,7 +95,12 @@ def _planned(file: Path) -> _Planned | None:
     offsets: Offsets = {}
     for line in sources:
         offsets.update(_offsets(line))
-    return _Planned(int(file.name), json.loads(about)["batchTimestampMs"] / 1000, offsets) if offsets else None
+    if not offsets:
+        return None
+    try:
+        return Planned(int(file.name), json.loads(about)["batchTimestampMs"] / 1000, offsets)
+    except (KeyError, TypeError) as e:
+        raise ValueError(f"{file} is no file of a checkpoint's offsets: {e!r}") from e
 
 
 def _offsets(line: str) -> dict[Any, int]:
@@ -99,7 +111,7 @@ def _offsets(line: str) -> dict[Any, int]:
         return {}
 
 
-def _between(query_id: str, folder: Path, before: _Planned, now: _Planned) -> BatchProgress:
+def _between(query_id: str, folder: Path, before: Planned, now: Planned) -> BatchProgress:
     queues = tuple(queue_progress(before.offsets, now.offsets, {}))
     messages = sum(queue.messages for queue in queues)
     commit = folder / "commits" / str(now.number)

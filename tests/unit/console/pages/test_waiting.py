@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from rocketmq_py.console.checkpoints import Checkpoints
 from rocketmq_py.console.pages import waiting as module
 from rocketmq_py.console.state import Console
+from rocketmq_py.console.views.spark import QueryState
 from rocketmq_py.errors import NetworkError, NoRouteError, TopicNotExist
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.route import BrokerData
@@ -38,6 +40,37 @@ class Admin(ConsoleAdmin):
 
 def half(number: int) -> Any:
     return message(b"b", topic="half", offset=number, at=number, REAL_TOPIC="t", PGROUP="p", UNIQ_KEY=f"U{number}")
+
+
+class WithoutProducers(ConsoleAdmin):
+    async def producers(self, **_: Any) -> Any:
+        return {}
+
+
+def test_queries_are_shown_by_their_checkpoints() -> None:
+    admin = WithoutProducers()
+    admin.add_topic("t", 1)
+    queue = MessageQueue("t", "broker-a", 0)
+    admin.add_messages(message(offset=0), message(offset=1))
+    states = [
+        QueryState("/c/late", "q", 5, NOW, 4, NOW, {queue: 1}, {queue: 2}, is_decided=False, decided=4, attempts=3,
+                   topics=("out",)),
+        QueryState("/c/away", error="<away>"),
+    ]  # fmt: skip
+
+    async def work(browser: Browser, console: Console) -> None:
+        assert (await read(browser, "/spark"))["queries"] is None
+        object.__setattr__(console, "checkpoints", Checkpoints(lambda: states))
+        data = await read(browser, "/spark", checkpoint="/etc")
+        assert [(one["checkpoint"], one["lag"], one["isRunning"], one["error"]) for one in data["queries"]] == [
+            ("/c/late", 1, True, None), ("/c/away", None, False, "<away>"),
+        ]  # fmt: skip
+        page = (await browser.get("/spark")).text
+        assert "4: 3 tasks count; out · the running one is undecided" in page
+        assert "&lt;away&gt;" in page
+        assert '<a href="/topics/t">t</a>' in page
+
+    browse(admin, work)
 
 
 def test_two_hundred_open_transactions_and_as_many_that_were_given_up_are_shown() -> None:
