@@ -65,6 +65,13 @@ def test_no_schedule_breaks_a_rule() -> None:
     assert done.stderr == "", "killed processes clean nothing up"
 
 
+def test_a_quiet_cluster_warns_of_nothing() -> None:
+    """For longer than the consume timeout and the intervals of checks and clean-up."""
+    done = simulate("-m", "tests.simulation.quiet", "--hours", "0.6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("0.6 hours, 108 messages"), done.stdout
+
+
 def test_a_seed_plays_the_same_schedule_again() -> None:
     done = simulate("-c", _TWICE)
     assert done.returncode == 0, done.stderr
