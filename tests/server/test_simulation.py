@@ -67,9 +67,9 @@ def test_no_schedule_breaks_a_rule() -> None:
 
 def test_a_quiet_cluster_warns_of_nothing() -> None:
     """For longer than the consume timeout and the intervals of checks and clean-up."""
-    done = simulate("-m", "tests.simulation.quiet", "--hours", "0.6")
+    done = simulate("-m", "tests.simulation.quiet", "--hours", "0.3")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("0.6 hours, 108 messages"), done.stdout
+    assert done.stdout.startswith("0.3 hours, 54 messages"), done.stdout
 
 
 def test_a_seed_plays_the_same_schedule_again() -> None:

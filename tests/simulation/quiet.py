@@ -68,16 +68,16 @@ class Quiet:
         """Play it; ``sent`` and ``got`` say what came of it."""
         world = self._world
         world.add_name_server()
-        for number, name in enumerate("ab", 2):
-            world.add_broker(
-                name,
-                f"10.0.0.{number}",
-                {"timer_wheel_enable": True},
-                register_name_server_period=30_000,
-                trace_on=True,
-            )
+        store = {"timer_wheel_enable": True}
+        same = {"register_name_server_period": 30_000, "trace_on": True}
+        world.add_broker("a", "10.0.0.2", store, **same)
+        world.add_broker("b", "10.0.0.3", store, broker_role="ASYNC_MASTER", slave_read_enable=True, **same)
+        world.add_broker("b-1", "10.0.0.4", store, broker_role="SLAVE", broker_id=1, slave_read_enable=True, **same)
         await world.start(_QUEUES)
-        members = [self._push("push"), self._push("ordered", orderly=True), self._lite_pull(), self._simple()]
+        members = [
+            self._push("push"), self._push("ordered", orderly=True), self._push("popping", client_rebalance=False),
+            self._lite_pull(), self._simple(),
+        ]  # fmt: skip
         consuming = [process.start(work) for process, work in members]
         process, work = self._producer()
         await world.until_done(process.start(work), process)
