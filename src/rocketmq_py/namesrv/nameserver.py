@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -126,6 +127,10 @@ class NameServer:
             _log.warning("settings of Apache RocketMQ that have no effect here: %s", given)
         self._scan_brokers()
         self._monitor.started()
+
+    def unwatched(self) -> AbstractContextManager[None]:
+        """Neither count nor log long turns of the event loop in the block, in which a broker starts in this process."""
+        return self._server.unwatched()
 
     async def stop(self) -> None:
         """Stop listening and close all connections. Does nothing if stopped already."""

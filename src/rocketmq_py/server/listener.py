@@ -6,7 +6,8 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 from rocketmq_py.core.networks import Network
 from rocketmq_py.errors import ConfigError
@@ -138,6 +139,15 @@ class Server:
         self._sweep = asyncio.get_running_loop().call_later(self._sweep_interval, self._sweep_idle)
         self._loop_monitor.start()
         return self.port
+
+    @contextmanager
+    def unwatched(self) -> Iterator[None]:
+        """Neither count nor log long turns of the event loop in the block, because something else starts in it."""
+        self._loop_monitor.stop()
+        try:
+            yield
+        finally:
+            self._loop_monitor.start()
 
     def limit(self, lanes: Mapping[str, LaneLimit], writing_limit_ms: int) -> None:
         """Replace the limits that the constructor's parameters of the same names have set."""

@@ -68,6 +68,28 @@ def test_the_limits_of_a_running_server_may_change():
     assert one.dispatcher.lanes.waits == {"send": 200}
 
 
+def test_turns_are_not_watched_while_something_else_starts():
+    async def run():
+        one, looks = server(), []
+        one._loop_monitor.look = lambda: looks.append(1)
+        await one.start()
+
+        async def looked():
+            looks.clear()
+            await asyncio.sleep(0.12)
+            return len(looks)
+
+        found = [await looked()]
+        with suppress(KeyError), one.unwatched():
+            found.append(await looked())
+            raise KeyError
+        found.append(await looked())
+        await one.stop()
+        return found
+
+    assert asyncio.run(run()) == [2, 0, 2]
+
+
 def test_faults_of_clients_are_logged_within_a_limit(caplog):
     one = server()
     for _ in range(5):

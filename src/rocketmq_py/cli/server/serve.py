@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -302,10 +302,11 @@ async def _serve(
     from rocketmq_py.server.runner import started
 
     async with AsyncExitStack() as stack:
-        with paused():
+        with paused(), ExitStack() as starting:
             if namesrv is not None:
                 nameserver = await stack.enter_async_context(started(NameServer(namesrv, tls, access)))
                 broker = msgspec.structs.replace(broker, namesrv_addr=nameserver.address)
+                starting.enter_context(nameserver.unwatched())
             serving = await stack.enter_async_context(started(Broker(broker, store, tls=tls, access=access)))
         shown = await stack.enter_async_context(_console(console, broker.namesrv_addr))
         LongCollections().start()

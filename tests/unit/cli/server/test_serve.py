@@ -123,6 +123,12 @@ class Server:
     async def stop(self):
         self.states.append(f"{self.kind} stopped")
 
+    @contextlib.contextmanager
+    def unwatched(self):
+        self.states.append(f"{self.kind} unwatched")
+        yield
+        self.states.append(f"{self.kind} watched")
+
 
 @pytest.fixture
 def states(monkeypatch):
@@ -148,7 +154,9 @@ async def until_ready(coroutine, check):
 
 def test_a_broker_joins_the_name_server_of_its_process(states, capsys):
     def check():
-        assert [state for state in states if isinstance(state, str)] == ["namesrv started", "broker started", "watched"]
+        assert [state for state in states if isinstance(state, str)] == [
+            "namesrv started", "namesrv unwatched", "broker started", "namesrv watched", "watched",
+        ]  # fmt: skip
         assert capsys.readouterr().out == "READY namesrv=h:1 broker=h:2\n"
 
     config = BrokerConfig(namesrv_addr="")
