@@ -120,11 +120,15 @@ class Client(NamedTuple):
 
 @pytest.fixture(scope="module", params=CLIENTS)
 def client(request: pytest.FixtureRequest) -> Client:
-    make, lacks = CLIENTS[request.param]
+    return client_named(request.param)
+
+
+def client_named(name: str) -> Client:
+    make, lacks = CLIENTS[name]
     why = lacks()
     if why is not None:
         pytest.skip(why)
-    is_rust = request.param == "rust"
+    is_rust = name == "rust"
     lacking_modes = {"push", "dead"} if is_rust else set()
     return Client(make(), [mode for mode in MODES if mode not in lacking_modes], asks_in_turn=is_rust)
 
@@ -147,11 +151,9 @@ def faults_of(
     return {line["mode"]: line.get("why", "") for line in said}, done.stderr[-3000:]
 
 
-def dead_letters(server: OurServer, group: str) -> list[bytes]:
+def dead_letters(namesrv: str, group: str) -> list[bytes]:
     inbox = Inbox()
-    with PushConsumer(
-        group=f"{group}-reader", namesrv=server.namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET
-    ) as consumer:
+    with PushConsumer(group=f"{group}-reader", namesrv=namesrv, consume_from=ConsumeFromWhere.FIRST_OFFSET) as consumer:
         consumer.subscribe(f"%DLQ%{group}", listener=inbox)
         consumer.start()
         return [message.body for message in inbox.wait(1)]
@@ -163,7 +165,7 @@ def test_every_mode_of_a_client_works(client: Client, server: OurServer, prefix:
         return
     with Admin(server.namesrv) as admin:
         admin.create_topic(f"%DLQ%{prefix}-g-dead", 1)  # of messages that were dead letters before
-    assert dead_letters(server, f"{prefix}-g-dead") == [b"bad"]
+    assert dead_letters(server.namesrv, f"{prefix}-g-dead") == [b"bad"]
 
 
 @pytest.mark.parametrize("name", ["java", "go"])  # they accept a self-signed certificate

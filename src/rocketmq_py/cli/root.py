@@ -34,6 +34,7 @@ VERBS = {
     "message": "message.commands",
     "namesrv": "server.namesrv",
     "plan": "plan",
+    "proxy": "server.proxy",
     "replay": "archive.replay",
     "serve": "server.serve",
     "spark": "spark",

@@ -84,7 +84,7 @@ class Routes:
             if kept is not None:
                 return kept
             try:
-                data = await self._fetch(create_topic)
+                data = await self.fetch(create_topic)
             except NoRouteError:
                 raise unknown from None
             route = self._provisional[topic] = TopicRoute(topic, auto_create_route(data, queue_nums), provisional=True)
@@ -147,7 +147,7 @@ class Routes:
     async def _ask(self, topic: str) -> TopicRoute:
         self._asked_at[topic] = time.monotonic()
         try:
-            route = TopicRoute(topic, await self._fetch(topic))
+            route = TopicRoute(topic, await self.fetch(topic))
         except NoRouteError:
             if topic in self._routes and topic not in self._doubtful:
                 self._doubtful.add(topic)
@@ -163,7 +163,8 @@ class Routes:
             self._changed()
         return route
 
-    async def _fetch(self, topic: str) -> TopicRouteData:
+    async def fetch(self, topic: str) -> TopicRouteData:
+        """The route of a topic as a name server has it now; the cache is neither used nor changed. Errors as of get."""
         header = GetRouteInfo(topic=topic, accept_standard_json_only=True)
         try:
             answer = await self.name_servers.invoke_any(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)

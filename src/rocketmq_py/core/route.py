@@ -55,7 +55,7 @@ class TopicRoute:
             if data.order_topic_conf
             else list(self.leaders)
             if data.topic_queue_mapping_by_broker
-            else _write_queues(topic, queue_datas, self.brokers)
+            else physical_write_queues(topic, queue_datas, self.brokers)
         )
         self.write_brokers = frozenset(map(self.broker_of, self.write_queues))
 
@@ -96,7 +96,7 @@ def _read_queues(topic: str, queue_datas: list[QueueData]) -> list[MessageQueue]
     ]
 
 
-def _write_queues(
+def physical_write_queues(
     topic: str, queue_datas: list[QueueData], brokers: Mapping[str, Mapping[int, str]]
 ) -> list[MessageQueue]:
     """Return the writable queues on brokers that have a master."""

@@ -151,8 +151,11 @@ class RenewedReceipts:
         gone = [handle for handle, held in self._held.items() if held.session.client_id == session.client_id]
         for handle in gone:
             held = self._held.pop(handle)
-            inner = held.newest.change(held.topic, held.group, _BACK_SOON_MS)
-            self._requests.run_alone(held.session.peer, inner, _log_failure)
+            self.give_back(held.session, held.group, held.topic, held.newest)
+
+    def give_back(self, session: Session, group: str, topic: str, receipt: Receipt) -> None:
+        """Make a message visible soon, since its client does not work on it."""
+        self._requests.run_alone(session.peer, receipt.change(topic, group, _BACK_SOON_MS), _log_failure)
 
     def tick(self) -> None:
         """Renew the receipts whose time ends soon; called every few seconds."""

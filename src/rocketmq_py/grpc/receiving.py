@@ -147,7 +147,10 @@ class Receiving:
             call.answer_many([_status_only(Status(code=Code.INTERNAL_SERVER_ERROR, message=text))])
             return
         tags = _wanted_tags(header)
-        wanted = [one for one in popped if self._is_wanted(call, session, header, one, tags)]
+        wanted = [one for one in popped if self._is_wanted(session, header, one, tags)]
+        if not call.is_open:
+            self._give_back(session, header, wanted)
+            return
         answers = [_status_only(OK if wanted else _NOTHING)]
         for message, info in wanted:
             handle = f"{info._replace(offset=message.queue_offset).encode()} {message.commit_log_offset}"
@@ -158,13 +161,16 @@ class Receiving:
         answers.append(ReceiveMessageResponse(delivery_timestamp=Timestamp.of_ms(self._clock())).encode())
         call.answer_many(answers)
 
-    def _is_wanted(
-        self, call: Call, session: Session, header: PopMessage, one: PoppedMessage, tags: frozenset[str] | None
-    ) -> bool:
+    def _give_back(self, session: Session, header: PopMessage, popped: list[PoppedMessage]) -> None:
+        """Make messages visible soon whose client has ended the call meanwhile."""
+        for message, info in popped:
+            self._receipts.give_back(session, header.consumer_group, header.topic, Receipt.of(info, message))
+
+    def _is_wanted(self, session: Session, header: PopMessage, one: PoppedMessage, tags: frozenset[str] | None) -> bool:
         """Return whether the client gets a message; acknowledge one of another tag, and one with too many attempts."""
         policy = session.settings.backoff_policy
         if tags is not None and one.message.tags not in tags:
-            self._ack_alone(call, header, Receipt.of(one.receipt, one.message))
+            self._ack_alone(session, header, Receipt.of(one.receipt, one.message))
             return False
         if policy is not None and 0 < policy.max_attempts <= one.message.reconsume_times:
             receipt = Receipt.of(one.receipt, one.message)
@@ -172,18 +178,18 @@ class Receiving:
 
             def dead(reply: Reply) -> None:
                 if reply.code == ResponseCode.SUCCESS:
-                    self._ack_alone(call, header, receipt)
+                    self._ack_alone(session, header, receipt)
 
-            self._requests.run_alone(call.peer, back, dead)
+            self._requests.run_alone(session.peer, back, dead)
             return False
         return True
 
-    def _ack_alone(self, call: Call, header: PopMessage, receipt: Receipt) -> None:
+    def _ack_alone(self, session: Session, header: PopMessage, receipt: Receipt) -> None:
         def done(reply: Reply) -> None:
             if reply.code != ResponseCode.SUCCESS:
                 _log.warning("a message nobody gets was not acknowledged: %s", reply.remark)
 
-        self._requests.run_alone(call.peer, receipt.ack(header.topic, header.consumer_group), done)
+        self._requests.run_alone(session.peer, receipt.ack(header.topic, header.consumer_group), done)
 
     # -- acknowledging
 

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from rocketmq_py.broker.record_permissions import RecordPermissions
-from rocketmq_py.core.access.permissions import (
-    Action,
-    RequiredPermission,
-    group as group_resource,
-    topic as topic_resource,
-)
+from rocketmq_py.core.access.permissions import Action
+from rocketmq_py.grpc.access import check_signed, needed
 from rocketmq_py.grpc.requests import Inner
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.grpc.service import StatusResponse
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
@@ -27,8 +21,6 @@ from rocketmq_py.wire.command import Command
 from rocketmq_py.wire.grpc import GrpcStatus
 
 _log = logging.getLogger(__name__)
-
-_AUTHORIZATION = re.compile(r"(?:^|[\s,])(Credential|Signature)=([^,\s]*)")
 
 
 class CallAccess:
@@ -53,10 +45,7 @@ class CallAccess:
         """
         if not self._access.enabled:
             return
-        wanted = [RequiredPermission(topic_resource(name), actions) for name in (topic, *topics) if name]
-        if group:
-            wanted.append(RequiredPermission(group_resource(group), actions))
-        self._raise(self._denial(call, code, wanted))
+        check_signed(self._access, call, code, needed((topic, *topics), group, actions))
 
     def check_record(self, call: Call, inner: Inner, then: Callable[[], None]) -> None:
         """Check the stored message to which a request refers, then call ``then``.
@@ -89,15 +78,4 @@ class CallAccess:
 
     def _check_loaded(self, call: Call, command: Command, residency: Residency | None) -> None:
         wanted = self._records.required(command, residency)
-        self._raise(self._denial(call, RequestCode(command.code), wanted))
-
-    def _denial(self, call: Call, code: RequestCode, wanted: list[RequiredPermission]) -> str | None:
-        found = dict(_AUTHORIZATION.findall(call.header(b"authorization")))
-        name = found.get("Credential", "").partition("/")[0]
-        date = call.metadata.get(b"x-mq-date-time", b"")
-        return self._access.denial_of_signed(call.peer, code, name, date, found.get("Signature", ""), wanted)
-
-    @staticmethod
-    def _raise(why: str | None) -> None:
-        if why is not None:
-            raise CallRefused(Code.UNAUTHORIZED, why)
+        check_signed(self._access, call, RequestCode(command.code), wanted)

@@ -26,6 +26,7 @@ from rocketmq_py.cli.server.logs import log_as, logging_options
 from rocketmq_py.cli.server.settings import (
     assigned,
     drain_option,
+    is_loopback,
     ready,
     settings_options,
     tls_options,
@@ -181,16 +182,12 @@ def _check(access: AccessSettings, broker: BrokerConfig, namesrv: NamesrvConfig 
                 "authenticationEnabled holds for the name server, too, so the broker needs credentials of its own: set "
                 'innerClientAuthenticationCredentials={"accessKey": "...", "secretKey": "..."}'
             )
-    elif not _is_loopback(broker.bind_address):
+    elif not is_loopback(broker.bind_address):
         _log.warning(
             "listening on %s without access control: anyone who reaches it can read, write and change everything; set "
             "authenticationEnabled and authorizationEnabled, or listen on %s",
             broker.bind_address, LOOPBACK,
         )  # fmt: skip
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _from_file(config_file: Path | None, given: dict[str, str], *, shared: bool) -> dict[str, str]:

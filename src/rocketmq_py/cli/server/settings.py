@@ -120,3 +120,8 @@ def without_unknown(settings: dict[str, str], is_known: Callable[[str], bool]) -
 def ready(**addresses: str) -> None:
     """Print the READY line with the addresses of the servers, from which programs see that they have started."""
     click.echo("READY " + " ".join(f"{name}={address}" for name, address in addresses.items()))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only programs on this machine reach an address to listen on."""
+    return host in ("localhost", "::1") or host.startswith("127.")

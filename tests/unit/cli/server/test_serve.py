@@ -64,7 +64,7 @@ def test_an_advertised_address_goes_before_all_others():
     [("localhost", True), ("::1", True), ("127.0.0.1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("h", False)],
 )
 def test_addresses_of_this_machine_are_known(host, loopback):
-    assert serve._is_loopback(host) is loopback
+    assert serve.is_loopback(host) is loopback
 
 
 def test_a_slave_needs_name_servers_of_others():

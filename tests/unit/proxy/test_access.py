@@ -1,0 +1,120 @@
+"""Calls are checked by the users and permissions that the cluster has."""
+
+from __future__ import annotations
+
+import hmac
+import json
+
+import pytest
+
+from rocketmq_py.errors import NetworkError
+from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.grpc.definition import Resource
+from rocketmq_py.protocol.grpc.enums import Code
+from rocketmq_py.protocol.grpc.service import QueryRouteRequest, StatusResponse
+from rocketmq_py.proxy import CallNeeds
+from rocketmq_py.wire.command import Command
+from tests.unit.proxy.cluster import FakeCluster, ProxyCalls
+
+USERS, ACLS = RequestCode.AUTH_LIST_USER, RequestCode.AUTH_LIST_ACL
+DATE = "20260101T000000Z"
+
+
+def listed(cluster: FakeCluster, *names: str, topic: str = "t") -> None:
+    users = [{"username": name, "password": "secret", "userType": "Normal", "userStatus": "enable"} for name in names]
+    entry = {"resource": f"Topic:{topic}", "actions": ["Pub", "Sub"], "decision": "Allow"}
+    acls = [{"subject": f"User:{name}", "policies": [{"policyType": "Custom", "entries": [entry]}]} for name in names]
+    cluster.answers[USERS] = Command(0, body=json.dumps(users).encode())
+    cluster.answers[ACLS] = Command(0, body=json.dumps(acls).encode())
+
+
+def signed(calls: ProxyCalls, name: str, secret: str = "secret") -> ProxyCalls:
+    signature = hmac.digest(secret.encode(), DATE.encode(), "sha1").hex()
+    calls.metadata = {
+        "x-mq-date-time": DATE,
+        "authorization": f"MQv2-HMAC-SHA1 Credential={name}, SignedHeaders=x-mq-date-time, Signature={signature}",
+    }
+    return calls
+
+
+async def code(calls: ProxyCalls, topic: str = "t") -> int:
+    answer = await calls.ask("QueryRoute", QueryRouteRequest(topic=Resource(name=topic)), StatusResponse)
+    assert answer.status is not None
+    return answer.status.code
+
+
+async def started(cluster: FakeCluster, needs: CallNeeds = CallNeeds.PERMISSION) -> ProxyCalls:
+    calls = ProxyCalls(cluster, access=needs)
+    await refresh(calls)
+    return calls
+
+
+async def refresh(calls: ProxyCalls) -> None:
+    assert calls.proxy._access is not None
+    await calls.proxy._access.refresh()
+
+
+async def test_an_open_proxy_admits_everybody(cluster: FakeCluster) -> None:
+    assert await code(ProxyCalls(cluster)) == Code.OK
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "topic", "expected"),
+    [
+        ("ann", "secret", "t", Code.OK),
+        ("ann", "wrong", "t", Code.UNAUTHORIZED),
+        ("bob", "secret", "t", Code.UNAUTHORIZED),
+        ("ann", "secret", "fifo", Code.UNAUTHORIZED),
+    ],
+)
+async def test_users_of_the_cluster_have_their_permissions(
+    cluster: FakeCluster, name: str, secret: str, topic: str, expected: Code
+) -> None:
+    listed(cluster, "ann")
+    calls = signed(await started(cluster), name, secret)
+    assert await code(calls, topic) == expected
+
+
+async def test_calls_must_be_signed(cluster: FakeCluster) -> None:
+    listed(cluster, "ann")
+    assert await code(await started(cluster)) == Code.UNAUTHORIZED
+
+
+async def test_a_signature_is_enough_if_permissions_are_not_looked_at(cluster: FakeCluster) -> None:
+    listed(cluster, "ann")
+    calls = signed(await started(cluster, CallNeeds.SIGNATURE), "ann")
+    assert await code(calls, "fifo") == Code.OK
+    assert await code(signed(calls, "ann", "wrong"), "fifo") == Code.UNAUTHORIZED
+
+
+async def test_changed_users_are_in_force_after_the_next_question(cluster: FakeCluster) -> None:
+    listed(cluster, "ann")
+    calls = signed(await started(cluster), "ann")
+    assert await code(calls) == Code.OK
+    listed(cluster, "bob")
+    await refresh(calls)
+    assert await code(calls) == Code.UNAUTHORIZED
+
+
+async def test_until_users_are_known_calls_are_refused(cluster: FakeCluster, caplog: pytest.LogCaptureFixture) -> None:
+    cluster.answers[USERS] = NetworkError("gone")
+    calls = signed(await started(cluster), "ann")
+    await refresh(calls)
+    assert await code(calls) == Code.UNAUTHORIZED
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["users and permissions of the cluster cannot be read, calls are refused: gone"]
+    listed(cluster, "ann")
+    await refresh(calls)
+    assert await code(calls) == Code.OK
+
+
+@pytest.mark.parametrize("fault", [NetworkError("gone"), Command(0, body=b"{")])
+async def test_known_users_stay_if_nobody_answers(
+    cluster: FakeCluster, caplog: pytest.LogCaptureFixture, fault: Command | Exception
+) -> None:
+    listed(cluster, "ann")
+    calls = signed(await started(cluster), "ann")
+    cluster.answers[ACLS] = fault
+    await refresh(calls)
+    assert await code(calls) == Code.OK
+    assert "the known ones stay in force" in caplog.text
