@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -204,6 +205,7 @@ async def _monitored(host: str, port: int | None, figures: Figures) -> AsyncIter
     :param port: None to serve nothing.
     """
     from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+    from rocketmq_py.server.monitoring.exposition import target_info
     from rocketmq_py.server.monitoring.settings import Place
 
     if port is None:
@@ -214,7 +216,8 @@ async def _monitored(host: str, port: int | None, figures: Figures) -> AsyncIter
     async def collect(wanted: frozenset[str]) -> list[bytes]:
         return [figures.exposition(began, wanted)]
 
-    endpoint = MonitoringEndpoint(Place(host, port), None, dict, collect)
+    target = target_info("rocketmq-console", f"{socket.gethostname()}:{port}")
+    endpoint = MonitoringEndpoint(Place(host, port), None, dict, collect, target)
     await endpoint.start()
     try:
         yield endpoint.started

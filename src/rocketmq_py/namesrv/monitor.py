@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 
 from rocketmq_py.core.metrics.counters import RpcLatency
@@ -11,12 +12,13 @@ from rocketmq_py.errors import ClosedError
 from rocketmq_py.namesrv.config import NamesrvConfig
 from rocketmq_py.namesrv.registry import Registry
 from rocketmq_py.server import Server
-from rocketmq_py.server.monitoring.exposition import Exposition, chunks
+from rocketmq_py.server.monitoring.exposition import Exposition, chunks, target_info
 from rocketmq_py.server.monitoring.monitor import ServerMonitor
 from rocketmq_py.server.monitoring.settings import extra_labels
 from rocketmq_py.server.sliced_work import SlicedWork
 
 SLICE_SECONDS = 0.005
+SERVICE = "rocketmq-namesrv"
 MOST_SERIES = 50_000
 
 BROKERS = Family("rocketmq_py_namesrv_brokers", GAUGE, "Registered brokers, masters and slaves, of a cluster.")
@@ -40,7 +42,8 @@ class NamesrvMonitor(ServerMonitor):
         self._registry, self._server, self._clock = registry, server, clock
         self._started_ms = 0
         self._latency: RpcLatency | None = None
-        super().__init__(config, config.metrics_exporter_type, config.bind_address)
+        target = target_info(SERVICE, f"{socket.gethostname()}:{config.listen_port}")
+        super().__init__(config, config.metrics_exporter_type, config.bind_address, target)
         base = labels({"node_type": "nameserver", **extra_labels(config.metrics_label)})
         self._exposition = Exposition(base, MOST_SERIES)
 

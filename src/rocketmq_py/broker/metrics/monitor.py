@@ -14,10 +14,13 @@ from rocketmq_py.broker.services import Services
 from rocketmq_py.core.metrics.counters import MessageCounts, RpcLatency
 from rocketmq_py.errors import ClosedError
 from rocketmq_py.server import Server
+from rocketmq_py.server.monitoring.exposition import target_info
 from rocketmq_py.server.monitoring.health import Checks
 from rocketmq_py.server.monitoring.monitor import ServerMonitor
 from rocketmq_py.server.monitoring.settings import DISABLE, LOG, OTLP_GRPC, exporter_kind, otlp_collector
 from rocketmq_py.store import FileSystem, OsFileSystem
+
+SERVICE = "rocketmq-broker"
 
 
 class Monitor(ServerMonitor):
@@ -26,7 +29,9 @@ class Monitor(ServerMonitor):
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], fs: FileSystem | None) -> None:
         self._config, self._clock, self._fs = config, clock, fs or OsFileSystem()
         self._export = self._periodic_export()
-        super().__init__(config, config.metrics_exporter_type if self._export is None else DISABLE, config.broker_ip1)
+        exporter = config.metrics_exporter_type if self._export is None else DISABLE
+        target = target_info(SERVICE, f"{config.broker_name}/{config.broker_id}", config.broker_cluster_name)
+        super().__init__(config, exporter, config.broker_ip1, target)
         self._counts_messages = self._serves_metrics or self._export is not None
         self._collector: Collector | None = None
         self._services: Services | None = None

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from rocketmq_py.core.metrics.exposition import CONTENT_TYPE
 from rocketmq_py.errors import ConfigError
+from rocketmq_py.server.monitoring.exposition import TARGET
 from rocketmq_py.server.monitoring.health import Checks, Health, Heartbeat
 from rocketmq_py.server.monitoring.http import HttpRequest, HttpServer, MakePage, Page
 from rocketmq_py.server.monitoring.settings import Place
@@ -44,13 +45,16 @@ class MonitoringEndpoint:
     :param health: where to serve the pages of health only; None: only where metrics are served.
     :param checks: returns the checks of readiness; called in the server's event loop.
     :param collect: makes the exposition.
+    :param target: what comes before it, unless only other metrics are asked for: see
+        :func:`~rocketmq_py.server.monitoring.exposition.target_info`.
     """
 
     def __init__(
-        self, metrics: Place | None, health: Place | None, checks: Callable[[], Checks], collect: Collect
-    ) -> None:
+        self, metrics: Place | None, health: Place | None, checks: Callable[[], Checks], collect: Collect,
+        target: bytes = b"",
+    ) -> None:  # fmt: skip
         self._places = metrics, health
-        self._collect = collect
+        self._collect, self._target = collect, target
         self._heartbeat = Heartbeat()
         self.health = Health(self._heartbeat, checks, self._call)
         self.ports: dict[str, int] = {}
@@ -143,7 +147,8 @@ class MonitoringEndpoint:
                 pieces = await asyncio.wait_for(asyncio.wrap_future(future), COLLECT_SECONDS)
             except TimeoutError:
                 return Page(b"the server does not answer\n", 503)
-        return Page(b"".join(pieces), content_type=CONTENT_TYPE)
+        target = self._target if not wanted or TARGET.name in wanted else b""
+        return Page(target + b"".join(pieces), content_type=CONTENT_TYPE)
 
     def _call(self, function: Callable[[], T]) -> Future[T]:
         """Call a function in the server's event loop."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 
+from rocketmq_py import __version__
 from rocketmq_py.core.metrics.counters import RpcLatency
-from rocketmq_py.core.metrics.exposition import HISTOGRAM, Family, Labels, labels
+from rocketmq_py.core.metrics.exposition import GAUGE, HISTOGRAM, Family, Labels, labels
 from rocketmq_py.core.metrics.histogram import Histogram
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 
@@ -21,6 +22,21 @@ Row = tuple[Labels, float]
 RPC_LATENCY = Family(
     "rocketmq_rpc_latency_milliseconds", HISTOGRAM, "Time from the handling of a request to its answer."
 )
+
+
+TARGET = Family("target_info", GAUGE, "What is scraped: the resource of OpenTelemetry that all series are about.")
+
+
+def target_info(service: str, instance: str, namespace: str = "") -> bytes:
+    """Return the lines that tell Prometheus the resource of a server, as OpenTelemetry prescribes.
+
+    :param service: ``service.name``.
+    :param instance: ``service.instance.id``, which no other server of this name has in its namespace.
+    :param namespace: ``service.namespace``.
+    """
+    named = {"service_name": service, "service_instance_id": instance, "service_version": __version__}
+    text = labels(({"service_namespace": namespace} if namespace else {}) | named)
+    return (TARGET.head() + TARGET.sample(text, 1)).encode()
 
 
 class Exposition:

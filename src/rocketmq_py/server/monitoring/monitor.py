@@ -31,10 +31,11 @@ class ServerMonitor(ABC):
 
     :param exporter: whether metrics are served, as ``metricsExporterType``.
     :param host: where both are served if the configuration names no host.
+    :param target: the lines about the server itself, as :func:`target_info` returns them.
     :raises ConfigError: another exporter than PROM or DISABLE, or a port out of range.
     """
 
-    def __init__(self, config: MonitoringConfig, exporter: str, host: str) -> None:
+    def __init__(self, config: MonitoringConfig, exporter: str, host: str, target: bytes) -> None:
         host = config.metrics_prom_exporter_host or host
         metrics, health = places(
             exporter, host, config.metrics_prom_exporter_port, config.health_port, config.health_host or host
@@ -42,7 +43,7 @@ class ServerMonitor(ABC):
         self._serves_metrics = metrics is not None
         self._endpoint: MonitoringEndpoint | None = None
         if metrics is not None or health is not None:
-            self._endpoint = MonitoringEndpoint(metrics, health, self._checks, self._collect)
+            self._endpoint = MonitoringEndpoint(metrics, health, self._checks, self._collect, target)
 
     @property
     def ports(self) -> dict[str, int]:

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from rocketmq_py import __version__
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.server.monitoring import endpoint as endpoint_module
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+from rocketmq_py.server.monitoring.exposition import target_info
 from rocketmq_py.server.monitoring.http import HttpRequest
 from rocketmq_py.server.monitoring.settings import Place
 
@@ -69,6 +71,25 @@ def test_metrics_are_collected_in_the_loop_of_the_server_once_it_has_started() -
     serving(test, exposition)
     assert exposition.asked == [frozenset(), frozenset({"a", "b"})]
     assert exposition.threads == {threading.current_thread()}
+
+
+def test_the_resource_comes_first_unless_other_metrics_are_asked_for() -> None:
+    async def test() -> None:
+        served = MonitoringEndpoint(HERE, None, dict, Exposition(), target_info("broker", 'a"b', "c"))
+        await served.start()
+        served.started()
+        answers = [(await get(served.ports["metrics"], f"/metrics{query}"))[1].decode().splitlines()
+                   for query in ("", "?name[]=target_info", "?name[]=a")]  # fmt: skip
+        await served.stop()
+        line = (
+            'target_info{service_namespace="c",service_name="broker",service_instance_id="a\\"b",'
+            f'service_version="{__version__}"}} 1.0'
+        )
+        assert [answer[-2:] for answer in answers] == [[line, "all"], [line, "all"], ["all"]]
+        assert answers[0][1] == "# TYPE target_info gauge"
+        assert target_info("broker", "a").decode().splitlines()[2].startswith('target_info{service_name="broker",')
+
+    asyncio.run(test())
 
 
 def test_a_port_of_health_has_no_metrics() -> None:
