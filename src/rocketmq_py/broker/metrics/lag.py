@@ -270,6 +270,8 @@ def lag_of(
         time = times.get(at)
         if time is None:
             missing.append((topic, queue, at))
+            if next_one not in (at, end) and next_one not in times:  # both, so that one more look is enough
+                missing.append((topic, queue, next_one))
             continue
         unconsumed = time if time < unconsumed else unconsumed  # noqa: FURB136
         if next_one != at:

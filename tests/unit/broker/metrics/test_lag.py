@@ -81,6 +81,10 @@ def test_store_times_that_are_not_known_are_named() -> None:
     assert lag_of(queues, {0: 3, 1: 4, 2: 10}, {1: 7}, "t", missing) == (3, 10, 400, NEVER)
     assert missing == [("t", 0, 3), ("t", 1, 7)]
     missing.clear()
+    for pulled, offsets in ((7, [3, 7]), (3, [3]), (10, [3]), (11, [3]), (2, [3]), (8, [3])):  # both of a queue at once
+        assert lag_of([QueueState(0, 0, 10, {8: 800})], {0: 3}, {0: pulled}, "t", missing)[2:] == (NEVER, NEVER)
+        assert missing == [("t", 0, offset) for offset in offsets], pulled
+        missing.clear()
     assert lag_with_pops(queues, {0: 8, 2: 10}, Popped({0: 2, 2: 1}, {0: 5, 2: 9}), "t", missing)[:2] == (3, 2)
     assert set(missing) == {("t", 0, 5), ("t", 0, 8), ("t", 2, 9)}
 
