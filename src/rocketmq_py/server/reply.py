@@ -90,7 +90,8 @@ def encode_reply(reply: Reply, opaque: int) -> bytes:
 def reply_buffers(reply: Reply, opaque: int) -> Sequence[Buffer]:
     """Return the frame of an answer to the request numbered ``opaque``, as buffers to be written in order."""
     remark = reply.remark
-    head = _encode(_Head(reply.code, opaque, _fields(reply), UNSET if remark is None else remark))
+    fields = reply.ext or UNSET if reply.header is None else _fields(reply, reply.header)
+    head = _encode(_Head(reply.code, opaque, fields, UNSET if remark is None else remark))
     size = len(head)
     body = reply.body
     if not body:
@@ -126,11 +127,8 @@ class _Head(msgspec.Struct, gc=False):
     version: int = VERSION
 
 
-def _fields(reply: Reply) -> Any:
-    """Return the header fields as an object that msgspec encodes to JSON strings by name; UNSET if there are none."""
-    header = reply.header
-    if header is None:
-        return reply.ext or UNSET
+def _fields(reply: Reply, header: Header) -> Any:
+    """Return the header fields of a reply with a typed header as an object that msgspec encodes to JSON strings."""
     if reply.ext:
         return header.to_ext() | reply.ext
     cls = type(header)

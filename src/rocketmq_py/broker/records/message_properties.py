@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from rocketmq_py.wire.java_hash import tags_code
 
 _ENTRY_END = "\x02"
@@ -25,7 +27,7 @@ _HANDLED_OF_HALVES = (*_HANDLED, "REAL_TOPIC\x01", "REAL_QID\x01", "__transactio
 """Texts in properties of half messages that must be parsed."""
 
 
-class WrittenProperties(NamedTuple):
+class WrittenProperties(msgspec.Struct, gc=False):
     """Properties as stored, and the values used for filtering and the index."""
 
     text: str

@@ -124,13 +124,12 @@ class SendService:
         marked = self._write_common(header.properties or "")
         if marked is None or target.is_retry:
             return self._send_checked(peer, request, body)
-        text, code, keys, uniq_key, _ = marked
-        properties = text.encode()
+        properties = marked.text.encode()
         if len(properties) > MAX_PROPERTIES:
             return self._send_checked(peer, request, body)
         record = NewRecord(
-            target.topic, target.queue_id, body, properties, code, header.sys_flag | target.sys_flag, header.flag,
-            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
+            target.topic, target.queue_id, body, properties, marked.tags_code, header.sys_flag | target.sys_flag,
+            header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, marked.uniq_key, marked.keys,
         )  # fmt: skip
         return self._append(record, target.queue_text, header.properties)
 
@@ -229,13 +228,13 @@ class SendService:
             del properties[Property.PRIORITY]
         sys_flag = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         self._refuse_unsupported(header, properties, sys_flag)
-        text, code, keys, uniq_key, _ = written(properties)
-        raw = text.encode()
+        final = written(properties)
+        raw = final.text.encode()
         if len(raw) > MAX_PROPERTIES:
             raise self._illegal()
         record = NewRecord(
-            topic, queue_id, body, raw, code, sys_flag, header.flag, header.born_timestamp, peer.host,
-            header.reconsume_times or 0, 0, uniq_key, keys,
+            topic, queue_id, body, raw, final.tags_code, sys_flag, header.flag, header.born_timestamp, peer.host,
+            header.reconsume_times or 0, 0, final.uniq_key, final.keys,
         )  # fmt: skip
         if _is_prepared(header, properties):
             to_half_message(record, properties)
@@ -286,10 +285,11 @@ class SendService:
 
     def _store_inner(self, peer: Peer, header: SendHeader, target: SendTarget, body: bytes) -> Reply | Hold:
         """Store a batch as one record in a topic with batch consume queues."""
-        text, code, keys, uniq_key, _ = written(self._property_writer.parse(header.properties or ""))
+        final = written(self._property_writer.parse(header.properties or ""))
+        flags = header.sys_flag & ~HOSTS_V6 | target.sys_flag
         record = NewRecord(
-            target.topic, target.queue_id, body, text.encode(), code, header.sys_flag & ~HOSTS_V6 | target.sys_flag,
-            header.flag, header.born_timestamp, peer.host, header.reconsume_times or 0, 0, uniq_key, keys,
+            target.topic, target.queue_id, body, final.text.encode(), final.tags_code, flags, header.flag,
+            header.born_timestamp, peer.host, header.reconsume_times or 0, 0, final.uniq_key, final.keys,
         )  # fmt: skip
         try:
             count = sum(1 for _ in decode_batch(body))

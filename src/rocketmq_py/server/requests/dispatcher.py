@@ -205,6 +205,7 @@ class Dispatcher:
         fault = None
         room = _BODIES
         authorizes = self._authorize is not None
+        decode, call = self._decode, self._call
         request: Request | Command | None = None
         begin = monotonic()
         end = begin + SLICE_SECONDS
@@ -219,8 +220,8 @@ class Dispatcher:
                 if authorizes or peer.calls:
                     request, reply = self._admit(peer, decode_command(frame))
                 else:
-                    request = self._decode(frame)
-                    reply = None if request.flag & RESPONSE_FLAG else self._call(peer, request, frame.body)
+                    request = decode(frame)
+                    reply = None if request.flag & RESPONSE_FLAG else call(peer, request, frame.body)
             except BadRequest as e:
                 request = e.command
                 reply = _bad_request(e, peer)
@@ -472,17 +473,18 @@ class Dispatcher:
             reply = _bad_request(e, peer)
         self._answer(peer, command, reply)
 
-    def _call(self, peer: Peer, request: Request, body: bytes) -> Reply | None:
-        route = self._routes.get(request.code)
+    def _call(self, peer: Peer, request: Request, body: bytes, due: Route | None = None) -> Reply | None:
+        """Handle a request that is authorized, or start that; return the reply if it is there and one is needed.
+
+        :param due: the route of a request of a sliced route that is handled now; None for a request that has just come.
+        """
+        route = due or self._routes.get(request.code)
         if route is None:
             return unsupported(request.code)
         if route.is_async:
             return self._start(route, peer, request, body)
-        if route.is_sliced:
+        if route.is_sliced and due is None:
             return self._handle_in_slices(route, peer, request, body)
-        return self._handle(route, peer, request, body)
-
-    def _handle(self, route: Route, peer: Peer, request: Request, body: bytes) -> Reply | None:
         try:
             outcome: Outcome = route.method(peer, request, body)  # type: ignore[assignment]  # cast() is a call
             reply = outcome if type(outcome) is Reply else self._later(peer, request, outcome)
@@ -499,7 +501,7 @@ class Dispatcher:
         requests are queued; None if this one is queued or needs none.
         """
         if not len(self._slices) and self._spare_time:
-            return self._spare_time.use(lambda: self._handle(route, peer, request, body))
+            return self._spare_time.use(lambda: self._call(peer, request, body, route))
         lane = self._enter(route)
         if lane is None:
             return overloaded()
@@ -512,7 +514,7 @@ class Dispatcher:
         begin = monotonic()
         try:
             if not peer.closed:
-                self._answer(peer, request, self._handle(route, peer, request, body))
+                self._answer(peer, request, self._call(peer, request, body, route))
                 self._count_latency(monotonic() - begin)
         finally:
             lane.leave()
@@ -612,10 +614,11 @@ def _buffers(answers: Sequence[_Answer]) -> list[Buffer]:
     """Return the frames of answers as buffers to be written in order."""
     output: list[Buffer] = []
     for answer in answers:
-        if isinstance(answer, RunReply):
+        if type(answer) is RunReply:
             output.append(answer.encode())
         else:
-            output += reply_buffers(answer[1], answer[0])
+            opaque, reply = answer  # type: ignore[misc]  # mypy does not narrow a union by its type
+            output += reply_buffers(reply, opaque)
     return output
 
 

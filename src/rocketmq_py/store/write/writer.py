@@ -159,10 +159,11 @@ class Writer:
             record.topic, record.queue_id
         )
         body, properties = record.body, record.properties
-        size = self._overhead + len(body) + len(queue.topic_part) + len(properties)
+        body_size, properties_size = len(body), len(properties)
+        size = self._overhead + body_size + len(queue.topic_part) + properties_size
         position = self._position
         if position + size > self._limit or size > self._usual_size:
-            position = self._make_room(size, len(body), len(properties))
+            position = self._make_room(size, body_size, properties_size)
         now = self._now or self.now()
         physical = self._start + position
         offset = queue.next_offset
@@ -170,9 +171,9 @@ class Writer:
             self._head.pack(
                 size, queue.magic, crc32(body) & _CRC_MASK, record.queue_id, record.flag, offset, physical,
                 record.sys_flag | self._host_flag, record.born_timestamp, record.born_host, now, self._host,
-                record.reconsume_times, record.prepared_transaction_offset, len(body),
+                record.reconsume_times, record.prepared_transaction_offset, body_size,
             ),
-            body, queue.topic_part, _LENGTHS[len(properties)] if size < _READY else _length(properties), properties,
+            body, queue.topic_part, _LENGTHS[properties_size] if size < _READY else _length(properties), properties,
         )  # fmt: skip
         self._position = position + size
         queue.next_offset = offset + 1
