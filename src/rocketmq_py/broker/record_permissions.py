@@ -12,9 +12,9 @@ from functools import partial
 from rocketmq_py.broker.body_limits import body_fault
 from rocketmq_py.broker.records.stored_record import StoredRecord, read_stored
 from rocketmq_py.core.access.permissions import Action, Kind, RequiredPermission, Resource, topic
+from rocketmq_py.core.access.record_topics import real_topic
 from rocketmq_py.errors import ConfigError, CorruptRecord
-from rocketmq_py.properties import Property, decode_properties
-from rocketmq_py.protocol import names
+from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_half_positions
 from rocketmq_py.protocol.requests import REQUEST_HEADERS
@@ -35,14 +35,6 @@ _ACTIONS = {
     Code.RESUME_CHECK_HALF_MESSAGE: (Action.UPDATE,),
 }  # fmt: skip
 """By request code: actions of which one must be allowed on the topic of the record, as on the topic of the header."""
-
-_DEFERRED = frozenset(
-    {names.HALF_TOPIC, names.CHECK_MAX_TIME_TOPIC, names.SCHEDULE_TOPIC, names.TIMER_TOPIC}
-)  # fmt: skip
-"""Internal topics of half, delayed and timed messages, whose property REAL_TOPIC has the topic they were sent to.
-
-Clients cannot send to these topics.
-"""
 
 MOST_ENDS = 2048
 """Maximum number of transactions that one request may commit or roll back; it bounds the time on the event loop."""
@@ -109,7 +101,7 @@ class RecordPermissions:
         # queue shows that a record of this topic begins here.
         if self.store.physical_offset(record.topic, head.queue_id, head.queue_offset) != offset:
             return self._unknown
-        return topic(_real_topic(record))
+        return topic(real_topic(record.topic, lambda: decode_properties(record.properties)))
 
 
 def _read(raw: bytes) -> StoredRecord | None:
@@ -117,15 +109,6 @@ def _read(raw: bytes) -> StoredRecord | None:
         return read_stored(raw)
     except CorruptRecord:
         return None
-
-
-def _real_topic(record: StoredRecord) -> str:
-    name = record.topic
-    if name in _DEFERRED:
-        name = decode_properties(record.properties).get(Property.REAL_TOPIC, name)
-    if names.is_retry_topic(name):
-        return name.partition("+")[0]  # POP's retry topics of version 2: %RETRY%group+topic
-    return name
 
 
 def _offsets(request: Command) -> Iterable[int]:

@@ -12,6 +12,7 @@ from rocketmq_py.grpc.cluster import Names, Parts, Prepare, prepared
 from rocketmq_py.grpc.recalls import Recalls
 from rocketmq_py.grpc.receipts import RenewedReceipts
 from rocketmq_py.grpc.receiving import Receiving
+from rocketmq_py.grpc.replies import refuse
 from rocketmq_py.grpc.routes import Routes
 from rocketmq_py.grpc.sending import Sending
 from rocketmq_py.grpc.sessions import Sessions
@@ -108,9 +109,6 @@ def _taker(kind: type[M], handle: Callable[[Call, M], None], prepare: Prepare) -
     """Return a function that handles the message of a call, as :func:`_unary` says."""
 
     def take(call: Call, data: bytes) -> None:
-        def refuse(e: CallRefused) -> None:
-            call.answer(messages.StatusResponse(status=e.status()).encode())
-
         call.on_message = None
         try:
             request = kind.decode(data)
@@ -123,9 +121,9 @@ def _taker(kind: type[M], handle: Callable[[Call, M], None], prepare: Prepare) -
             if prepare is prepared:
                 handle(call, request)
             else:
-                prepare(call, names_of(request), partial(handle, call, request), refuse)
+                prepare(call, names_of(request), partial(handle, call, request), partial(refuse, call))
         except CallRefused as e:
-            refuse(e)
+            refuse(call, e)
 
     return take
 

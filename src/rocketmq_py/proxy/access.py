@@ -9,21 +9,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
 from rocketmq_py.core.access.permissions import Action
-from rocketmq_py.errors import RocketMQError
+from rocketmq_py.core.access.record_topics import real_topic
+from rocketmq_py.errors import BrokerError, CorruptRecord, RocketMQError
 from rocketmq_py.grpc.access import check_signed, needed
+from rocketmq_py.grpc.replies import guarded, refuse
 from rocketmq_py.grpc.requests import Inner
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.headers.access import ListAcls, ListUsers
+from rocketmq_py.protocol.headers.pull import ViewMessage
 from rocketmq_py.proxy.facts import Facts
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.grpc.call import Call
+from rocketmq_py.tasks import Background
+from rocketmq_py.wire.record import decode_record
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +62,7 @@ class ClusterAccess(OpenAccess):
         self._access: AuthDispatcher | None = None
         self._known: tuple[bytes, bytes] | None = None
         self._is_old = False
+        self._work = Background()
 
     def check(
         self, call: Call, code: RequestCode, actions: tuple[Action, ...], *, topic: str = "", group: str = "",
@@ -64,6 +71,39 @@ class ClusterAccess(OpenAccess):
         if self._access is None:
             raise CallRefused(Code.UNAUTHORIZED, "the users of the cluster are not known yet; the log says why")
         check_signed(self._access, call, code, needed((topic, *topics), group, actions))
+
+    def check_record(self, call: Call, inner: Inner, then: Callable[[], None]) -> None:
+        """Check that the user of a call may use the topic of the record that its request names by an offset.
+
+        Brokers cannot: the request is signed by the proxy, which may do everything.
+        """
+        self._work.start(self._check_record(call, inner, then))
+
+    async def _check_record(self, call: Call, inner: Inner, then: Callable[[], None]) -> None:
+        is_end = inner.code == RequestCode.END_TRANSACTION
+        place = ViewMessage(offset=inner.header.commit_log_offset if is_end else inner.header.offset)
+        try:
+            record = decode_record(await self._facts.ask_master(inner.broker, RequestCode.VIEW_MESSAGE_BY_ID, place))
+        except (BrokerError, CorruptRecord):
+            text = f"broker {inner.broker} has no message at this place"
+            refuse(call, CallRefused(Code.MESSAGE_NOT_FOUND, text))
+            return
+        except RocketMQError as e:
+            text = f"broker {inner.broker} does not answer: {e}"
+            refuse(call, CallRefused(Code.INTERNAL_SERVER_ERROR, text))
+            return
+        topic = real_topic(record.topic, lambda: record.properties)
+
+        def admitted() -> None:
+            self.check(call, inner.code, (Action.PUB if is_end else Action.SUB,), topic=topic)
+            then()
+
+        if call.is_open:
+            guarded(admitted, partial(refuse, call))
+
+    async def stop(self) -> None:
+        """Give up checks that wait for a broker."""
+        await self._work.stop()
 
     async def refresh(self) -> None:
         """Ask a broker for users and permissions; without an answer, the known ones stay. Called periodically."""

@@ -17,6 +17,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.core.route import MASTER_ID, TopicRoute, physical_write_queues
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError, RocketMQError
 from rocketmq_py.grpc.cluster import Names, Refuse
+from rocketmq_py.grpc.replies import guarded
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupConfig
 from rocketmq_py.protocol.bodies.route import ClusterInfo
@@ -169,13 +170,7 @@ class Facts:
             self._waiting -= 1
         if not call.is_open:
             return
-        try:
-            then()
-        except CallRefused as e:
-            refuse(e)
-        except Exception:  # noqa: BLE001 - the client waits for an answer
-            _log.exception("a call failed")
-            refuse(CallRefused(Code.INTERNAL_SERVER_ERROR, "the proxy failed; its log says why"))
+        guarded(then, refuse)
 
     def _renew_old(self, topics: Iterable[str], group: str) -> None:
         for name in topics:
@@ -224,6 +219,17 @@ class Facts:
             _log.debug("group %s has the usual settings: %s", name, e)
             body = None
         return SubscriptionGroupConfig(group_name=name) if body is None else SubscriptionGroupConfig.decode(body)
+
+    async def ask_master(self, broker: str, code: RequestCode, header: Header) -> bytes:
+        """Return the answer of a broker's master.
+
+        :raises BrokerError: it refuses.
+        :raises NetworkError: it does not answer, or is not known.
+        """
+        if broker not in self._masters:
+            raise NetworkError(f"no route names a broker {broker!r} with a master")
+        address = self._masters[broker]
+        return bytes((await self._instance.connections.invoke(address, code, header, b"", self._timeout)).body)
 
     async def ask_any(self, code: RequestCode, header: Header) -> bytes | None:
         """Return the answer of any master of the cluster; None if no master is known.

@@ -147,6 +147,8 @@ class Proxy:
         """End all calls, and close all connections. Repeated calls have no effect."""
         await self._server.stop()
         await self._jobs.stop()
+        if self._access is not None:
+            await self._access.stop()
         await self._requests.stop()
         await self._producers.stop()
         await self.facts.stop()

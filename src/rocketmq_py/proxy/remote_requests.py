@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
+from functools import partial
 
 from rocketmq_py.errors import BadHeader, ConfigError, NetworkError, RocketMQError
+from rocketmq_py.grpc.replies import guarded, refuse
 from rocketmq_py.grpc.requests import Inner, Requests, is_answered
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.definition import MessageQueue
 from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
-from rocketmq_py.protocol.grpc.service import StatusResponse
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.pop import ChangeInvisibleTimeResponse, PopMessage, PopResponse
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
@@ -21,9 +21,6 @@ from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Reply
 from rocketmq_py.tasks import Background
-from rocketmq_py.wire.grpc import GrpcStatus
-
-_log = logging.getLogger(__name__)
 
 MOST_RUNNING = 10_000
 """Maximum number of requests without a reply, besides pops that wait for messages."""
@@ -85,13 +82,7 @@ class RemoteRequests(Requests):
 
     def run(self, call: Call, inner: Inner, then: Callable[[Reply], None]) -> None:
         def deliver(reply: Reply) -> None:
-            try:
-                then(reply)
-            except CallRefused as e:
-                call.answer(StatusResponse(status=e.status()).encode())
-            except Exception:  # noqa: BLE001 - the client waits for an answer
-                _log.exception("the reply to %s was not understood", inner.code.name)
-                call.end(GrpcStatus.INTERNAL, "the proxy failed; its log says why")
+            guarded(partial(then, reply), partial(refuse, call))
 
         self._start(inner, deliver)
 

@@ -7,13 +7,21 @@ import json
 
 import pytest
 
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, encode_transaction_id
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.grpc.definition import Resource
 from rocketmq_py.protocol.grpc.enums import Code
-from rocketmq_py.protocol.grpc.service import QueryRouteRequest, StatusResponse
+from rocketmq_py.protocol.grpc.service import (
+    EndTransactionRequest,
+    QueryRouteRequest,
+    SendMessageRequest,
+    SendMessageResponse,
+    StatusResponse,
+)
 from rocketmq_py.proxy import CallNeeds
 from rocketmq_py.wire.command import Command
+from tests.unit.grpc.calls import new_message
 from tests.unit.proxy.cluster import FakeCluster, ProxyCalls
 
 USERS, ACLS = RequestCode.AUTH_LIST_USER, RequestCode.AUTH_LIST_ACL
@@ -118,3 +126,45 @@ async def test_known_users_stay_if_nobody_answers(
     await refresh(calls)
     assert await code(calls) == Code.OK
     assert "the known ones stay in force" in caplog.text
+
+
+async def ended(calls: ProxyCalls, topic: str, transaction_id: str) -> StatusResponse:
+    request = EndTransactionRequest(topic=Resource(name=topic), transaction_id=transaction_id, resolution=1)
+    return await calls.ask("EndTransaction", request, StatusResponse)
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [("tx", Code.OK), ("t", Code.UNAUTHORIZED)])
+async def test_a_transaction_is_ended_by_those_who_may_send_to_its_topic(
+    cluster: FakeCluster, allowed: str, expected: Code
+) -> None:
+    """Whatever topic the call names."""
+    message = SendMessageRequest(messages=[new_message("tx", message_type=4)])
+    sent = await ProxyCalls(cluster).ask("SendMessage", message, SendMessageResponse)
+    listed(cluster, "ann", topic=allowed)
+    calls = signed(await started(cluster), "ann")
+    answer = await ended(calls, allowed, sent.entries[0].transaction_id)
+    assert answer.status is not None
+    assert answer.status.code == expected
+    assert len(cluster.sent(RequestCode.END_TRANSACTION)) == (expected == Code.OK)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "said"),
+    [
+        (None, Code.MESSAGE_NOT_FOUND, "broker a has no message at this place"),
+        (Command(0, body=b"damaged"), Code.MESSAGE_NOT_FOUND, "broker a has no message at this place"),
+        (NetworkError("gone"), Code.INTERNAL_SERVER_ERROR, "broker a does not answer: gone"),
+    ],
+)
+async def test_a_message_that_cannot_be_seen_is_not_used(
+    cluster: FakeCluster, answer: Command | Exception | None, expected: Code, said: str
+) -> None:
+    listed(cluster, "ann", topic="tx")
+    calls = signed(await started(cluster), "ann")
+    assert await code(calls, "tx") == Code.OK
+    if answer is not None:
+        cluster.answers[RequestCode.VIEW_MESSAGE_BY_ID] = answer
+    refused = await ended(calls, "tx", encode_transaction_id(HalfPlace("a", 10**6, 0, "0A")))
+    assert refused.status is not None
+    assert (refused.status.code, refused.status.message) == (expected, said)
+    assert cluster.sent(RequestCode.END_TRANSACTION) == []

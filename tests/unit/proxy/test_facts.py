@@ -176,7 +176,7 @@ async def test_a_fault_of_ours_is_logged_and_answered_without_details(
     monkeypatch.setattr(calls.facts, "topic", lambda _: 1 / 0)
     answer = await calls.ask("QueryRoute", QueryRouteRequest(topic=Resource(name="t")), StatusResponse)
     assert answer.status is not None
-    assert answer.status.message == "the proxy failed; its log says why"
+    assert answer.status.message == "the server failed; its log says why"
     assert "ZeroDivisionError" in caplog.text
 
 

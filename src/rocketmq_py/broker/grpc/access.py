@@ -9,10 +9,10 @@ from functools import partial
 from rocketmq_py.broker.record_permissions import RecordPermissions
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.grpc.access import check_signed, needed
+from rocketmq_py.grpc.replies import refuse
 from rocketmq_py.grpc.requests import Inner
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.grpc.refusal import CallRefused
-from rocketmq_py.protocol.grpc.service import StatusResponse
 from rocketmq_py.server.access.auth_dispatcher import AuthDispatcher
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
@@ -71,7 +71,7 @@ class CallAccess:
             if call.is_open:
                 then()
         except CallRefused as e:
-            call.answer(StatusResponse(status=e.status()).encode())
+            refuse(call, e)
         except Exception:  # noqa: BLE001 - the client waits for an answer
             _log.exception("a message to which a call refers cannot be read")
             call.end(GrpcStatus.INTERNAL, "the message cannot be read; the log of the server says why")

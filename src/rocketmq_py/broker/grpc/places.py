@@ -10,12 +10,12 @@ from rocketmq_py.broker.metadata.topics import TopicConfigs, is_writable
 from rocketmq_py.core.grpc.queues import QueueTurns
 from rocketmq_py.grpc.cluster import FoundPlaces, Place, Places
 from rocketmq_py.grpc.endpoints import endpoints_of, master_at
+from rocketmq_py.grpc.replies import refuse
 from rocketmq_py.protocol import names
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.grpc.definition import Endpoints
 from rocketmq_py.protocol.grpc.enums import AddressScheme, Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
-from rocketmq_py.protocol.grpc.service import StatusResponse
 from rocketmq_py.protocol.names import MESSAGE_TYPE
 from rocketmq_py.server.grpc.call import Call
 
@@ -78,7 +78,7 @@ class OwnPlaces:
             try:
                 places = self._places(topic, elsewhere, self._own_endpoints(endpoints if is_here else None))
             except CallRefused as e:
-                call.answer(StatusResponse(status=e.status()).encode())
+                refuse(call, e)
                 return
             then(places)
 
