@@ -79,6 +79,11 @@ class MessagingService:
         }
         self._methods = {f"/{messages.SERVICE}/{method}".encode(): begin for method, begin in methods.items()}
 
+    @property
+    def renewed(self) -> int:
+        """The number of receipts that are renewed."""
+        return len(self._receipts)
+
     def find(self, path: bytes) -> Method | None:
         """Return the method with a path; None if there is none."""
         return self._methods.get(path)

@@ -122,13 +122,20 @@ class Facts:
         self._avoided: dict[str, int] = {}
         self._work = Background()
         self._waiting = 0
+        self.fault: str | None = None
+        """Why name servers did not answer the last :meth:`look_around`; None if one did."""
 
     async def look_around(self) -> None:
         """Ask a name server for all masters.
 
         :raises RocketMQError: none answers.
         """
-        answer = await self._instance.name_servers.invoke(RequestCode.GET_BROKER_CLUSTER_INFO)
+        try:
+            answer = await self._instance.name_servers.invoke(RequestCode.GET_BROKER_CLUSTER_INFO)
+        except RocketMQError as e:
+            self.fault = str(e)
+            raise
+        self.fault = None
         for name, data in ClusterInfo.decode(answer.body).broker_addr_table.items():
             if MASTER_ID in data.broker_addrs:
                 self._masters[name] = data.broker_addrs[MASTER_ID]

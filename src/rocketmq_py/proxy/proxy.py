@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -14,10 +15,14 @@ from rocketmq_py.grpc.cluster import Parts
 from rocketmq_py.grpc.service import MessagingService
 from rocketmq_py.proxy.access import REFRESH_SECONDS, ClusterAccess, OpenAccess
 from rocketmq_py.proxy.facts import Facts
+from rocketmq_py.proxy.figures import CONNECTIONS, RENEWED, START_TIME
 from rocketmq_py.proxy.producers import HEARTBEAT_SECONDS, Producers
 from rocketmq_py.proxy.remote_requests import RemoteRequests
 from rocketmq_py.proxy.tables import ClusterGroups, ClusterPlaces, ClusterTopics
 from rocketmq_py.server import Peer, Router, Server
+from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
+from rocketmq_py.server.monitoring.exposition import target_info
+from rocketmq_py.server.monitoring.settings import Place
 from rocketmq_py.server.peer import format_address
 from rocketmq_py.server.tls import TlsSettings
 from rocketmq_py.tasks import Background
@@ -26,6 +31,8 @@ from rocketmq_py.wire.signing import Credentials
 
 _log = logging.getLogger(__name__)
 
+SERVICE = "rocketmq-proxy"
+LOOK_SECONDS = 30.0
 _TICK_SECONDS = 5.0
 _MAX_BODY = 4 * 1024 * 1024
 """As Apache's proxy; a broker may take less."""
@@ -52,6 +59,7 @@ class ProxyConfig(NamedTuple):
     :ivar tls: how the servers of the cluster are reached over TLS; None for plain connections.
     :ivar credentials: sign the requests of the proxy; None leaves them unsigned.
     :ivar access: what calls need.
+    :ivar metrics: where health and metrics are served; None: nowhere.
     """
 
     namesrv: str
@@ -63,6 +71,7 @@ class ProxyConfig(NamedTuple):
     tls: Tls = None
     credentials: Credentials | None = None
     access: CallNeeds = CallNeeds.NOTHING
+    metrics: Place | None = None
 
 
 def wall_clock() -> int:
@@ -105,6 +114,17 @@ class Proxy:
         self.service = MessagingService(parts)
         self._server = Server(Router(), host=config.host, port=config.port, tls=tls, grpc=lambda _: self.service)
         self._jobs = Background()
+        self._started_ms = 0
+        self._clock = clock
+        self._monitor = MonitoringEndpoint(
+            config.metrics, None, lambda: {"name servers": lambda: self.facts.fault}, self._collect,
+            target_info(SERVICE, f"{socket.gethostname()}:{config.port}"),
+        )  # fmt: skip
+
+    @property
+    def metrics_port(self) -> int | None:
+        """The port of health and metrics, once it is started; None without one."""
+        return self._monitor.ports.get("metrics")
 
     @property
     def port(self) -> int:
@@ -126,6 +146,9 @@ class Proxy:
 
         :raises ConfigError: the port is not free.
         """
+        self._started_ms = self._clock()
+        if self.config.metrics is not None:
+            await self._monitor.start()
         await self._instance.start()
         try:
             await self.facts.look_around()
@@ -137,14 +160,26 @@ class Proxy:
         await self._server.start()
         self._jobs.start(
             every(_TICK_SECONDS, _TICK_SECONDS, self._tick),
+            every(LOOK_SECONDS, LOOK_SECONDS, self.facts.look_around),
             every(HEARTBEAT_SECONDS, HEARTBEAT_SECONDS, self._producers.tell_all),
         )
+
+        if self.config.metrics is not None:
+            self._monitor.started()
+
+    async def _collect(self, wanted: frozenset[str]) -> list[bytes]:
+        gauges = {
+            CONNECTIONS: len(self.connections), RENEWED: self.service.renewed, START_TIME: self._started_ms / 1000
+        }  # fmt: skip
+        return [self._requests.figures.exposition(self._requests.running, gauges, wanted)]
 
     async def _tick(self) -> None:
         self.service.tick()
 
     async def stop(self) -> None:
         """End all calls, and close all connections. Repeated calls have no effect."""
+        if self.config.metrics is not None:
+            self._monitor.draining()
         await self._server.stop()
         await self._jobs.stop()
         if self._access is not None:
@@ -153,3 +188,5 @@ class Proxy:
         await self._producers.stop()
         await self.facts.stop()
         await self._instance.stop()
+        if self.config.metrics is not None:
+            await self._monitor.stop()

@@ -16,6 +16,7 @@ from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.pop import ChangeInvisibleTimeResponse, PopMessage, PopResponse
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
 from rocketmq_py.proxy.facts import Facts
+from rocketmq_py.proxy.figures import UNREACHABLE, Figures
 from rocketmq_py.remoting.connection_pool import ConnectionPool
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer
@@ -54,6 +55,12 @@ class RemoteRequests(Requests):
         self._timeout = timeout
         self._work = Background()
         self._running = {True: 0, False: 0}  # by whether it is a pop
+        self.figures = Figures()
+
+    @property
+    def running(self) -> dict[str, int]:
+        """The number of requests that are not answered, by kind."""
+        return {"pop": self._running[True], "other": self._running[False]}
 
     async def stop(self) -> None:
         """Give up all requests."""
@@ -125,9 +132,11 @@ class RemoteRequests(Requests):
             timeout += inner.header.poll_time / 1000
         try:
             answer = await self._connections.invoke(address, inner.code, inner.header, inner.body, timeout, check=False)
+            self.figures.answered(inner.code, answer.code)
             kind = _HEADERS.get(inner.code) if answer.code == ResponseCode.SUCCESS else None
             header = None if kind is None else kind.from_ext(answer.ext)
         except NetworkError as e:
+            self.figures.answered(inner.code, UNREACHABLE)
             self._facts.failed(broker, topic)
             return Reply(ResponseCode.SYSTEM_ERROR, f"broker {broker} does not answer: {e}")
         except (BadHeader, ConfigError) as e:

@@ -6,8 +6,12 @@ import asyncio
 
 import pytest
 
+from rocketmq_py.errors import NetworkError
 from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.grpc.service import SendMessageRequest, SendMessageResponse
 from rocketmq_py.proxy import CallNeeds
+from rocketmq_py.server.monitoring.settings import Place
+from tests.unit.grpc.calls import new_message
 from tests.unit.proxy.cluster import A, FakeCluster, ProxyCalls
 
 
@@ -46,3 +50,36 @@ async def test_users_are_asked_for_before_the_first_call(cluster: FakeCluster) -
     await proxy.start()
     await proxy.stop()
     assert RequestCode.AUTH_LIST_USER in {code for _, code, _, _ in cluster.asked}
+
+
+async def page(port: int | None, path: str) -> tuple[int, str]:
+    """Status and text of a page of the proxy."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n".encode())
+    answer = (await reader.read()).decode()
+    writer.close()
+    return int(answer.split(" ")[1]), answer
+
+
+async def test_health_and_metrics_are_served(cluster: FakeCluster) -> None:
+    calls = ProxyCalls(cluster, port=0, metrics=Place("127.0.0.1", 0))
+    await calls.proxy.start()
+    try:
+        port = calls.proxy.metrics_port
+        assert [(await page(port, path))[0] for path in ("/livez", "/startupz", "/readyz")] == [200, 200, 200]
+        await calls.ask("SendMessage", SendMessageRequest(messages=[new_message("t")]), SendMessageResponse)
+        _, text = await page(port, "/metrics")
+        assert 'rocketmq_py_proxy_requests_total{request="SEND_MESSAGE_V2",code="SUCCESS"} 1.0' in text
+        assert 'rocketmq_py_proxy_requests_running{kind="pop"} 0.0' in text
+        assert 'service_name="rocketmq-proxy"' in text
+        cluster.away.add("ns")
+        with pytest.raises(NetworkError):
+            await calls.facts.look_around()
+        status, text = await page(port, "/readyz")
+        assert status == 503
+        assert "no name server answers" in text
+        cluster.away.clear()
+        await calls.facts.look_around()
+        assert (await page(port, "/readyz"))[0] == 200
+    finally:
+        await calls.proxy.stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,12 +49,16 @@ KEY_PASSWORD = "ROCKETMQ_PROXY_KEY_PASSWORD"  # noqa: S105 - the name of the var
     help="What calls need: nothing, the signature of a user of the cluster, or this user's permissions, too.  "
     "[default: authorize with an access key, else open]",
 )  # fmt: skip
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Also serve /metrics, /livez, /readyz and /startupz, on this port; 0 picks a free one.",
+)
+@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="H", help="Address of that port.")
 @cluster_options
 @logging_options
-def command(
-    listen: str, advertise: str | None, server_cert: str | None, server_key: str | None, server_tls: str,
-    access: str | None, target: Target, log_level: str | None, log_format: str,
-) -> None:  # fmt: skip
+def command(listen: str, target: Target, log_level: str | None, log_format: str, **options: Any) -> None:
     """Serve gRPC in front of a cluster, of this project or of Apache RocketMQ, until interrupted.
 
     Clients of RocketMQ 5 reach all its masters through this one address. Requests to the cluster are signed with the
@@ -62,32 +66,27 @@ def command(
     """
     from rocketmq_py.core.address import parse_address
     from rocketmq_py.proxy import CallNeeds, ProxyConfig
+    from rocketmq_py.server.monitoring.settings import Place
     from rocketmq_py.server.runner import run
     from rocketmq_py.server.tls import TlsSettings
 
     log_as(log_level, log_format)
     host, port = _listening(listen)
-    if advertise is not None:
-        parse_address(advertise)
-    needs = CallNeeds(access or ("open" if target.credentials is None else "authorize"))
+    if options["advertise"] is not None:
+        parse_address(options["advertise"])
+    needs = CallNeeds(options["access"] or ("open" if target.credentials is None else "authorize"))
     if needs is CallNeeds.NOTHING and not is_loopback(host):
         _log.warning(
             "listening on %s without access control: anyone who reaches it can read and write all topics; set --access "
             "or listen on %s", host, DEFAULT_HOST,
         )  # fmt: skip
+    metrics = None if options["metrics_port"] is None else Place(options["metrics_host"], options["metrics_port"])
     config = ProxyConfig(
-        target.namesrv,
-        host,
-        port,
-        advertise,
-        target.timeout,
-        target.address_map,
-        target.tls,
-        target.credentials,
-        needs,
-    )
+        target.namesrv, host, port, options["advertise"], target.timeout, target.address_map, target.tls,
+        target.credentials, needs, metrics,
+    )  # fmt: skip
     given = {
-        "mode": server_tls, "certPath": server_cert, "keyPath": server_key,
+        "mode": options["server_tls"], "certPath": options["server_cert"], "keyPath": options["server_key"],
         "keyPassword": os.environ.get(KEY_PASSWORD),
     }  # fmt: skip
     run(_serve(config, TlsSettings.of({f"tls.server.{key}": value for key, value in given.items() if value})))

@@ -80,3 +80,10 @@ def test_certificates_are_those_of_the_options(configured, monkeypatch):
     assert (tls.server_cert_path, tls.server_key_path, tls.server_key_password) == ("c.pem", "k.pem", "word")
     assert tls.server_mode is TlsMode.ENFORCING
     assert (config.tls.ca, config.timeout) == ("ca.pem", 7)
+
+
+def test_metrics_are_served_on_request(configured):
+    config, _ = configured("")
+    assert config.metrics is None
+    config, _ = configured("--metrics-port 0 --metrics-host 0.0.0.0")
+    assert config.metrics == ("0.0.0.0", 0)
