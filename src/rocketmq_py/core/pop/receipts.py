@@ -105,8 +105,10 @@ def attach_receipts(
     counts = parse_order_counts(answer.order_count_info) if order else {}
     popped = []
     for message in messages:
-        if _CK in message.raw_properties:  # popped from a retry topic: the broker has set the receipt
-            receipt = ExtraInfo.parse(message.properties[Property.POP_CK])
+        # Popped from a retry topic: the broker has set the receipt. The bytes may also end another name.
+        own = message.properties.get(Property.POP_CK) if _CK in message.raw_properties else None
+        if own is not None:
+            receipt = ExtraInfo.parse(own)
         else:
             receipt = _receipt(message, starts, broker_name, answer)
             _count(message, receipt, counts)

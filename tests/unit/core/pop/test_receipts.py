@@ -90,6 +90,11 @@ def test_a_retried_message_keeps_the_receipt_of_the_broker():
     assert one.message.properties["1ST_POP_TIME"] == "500"
 
 
+def test_a_property_whose_name_ends_like_that_of_the_receipt_is_none():
+    [one] = popped(message(2, properties=b"XPOP_CK\x01x\x02"), start_offset_info="0 0 2")
+    assert one.receipt == ExtraInfo(2, 1000, 60000, 3, "0", "b", 0, 2)
+
+
 def test_a_message_with_the_name_of_a_retry_topic_gets_the_requested_topic():
     [one] = popped(message(2, topic="%RETRY%g_T"), start_offset_info="1 0 2;0 0 7")
     assert one.message.topic == "T"
