@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use crate::protobuf::{Field, Fields, put_bytes, put_varint};
 use crate::sends::{Kind, Run, Send};
 
 /// Field tags of `SendMessageRequest`, `Message`, `SystemProperties` and `Timestamp`.
@@ -44,7 +45,7 @@ pub fn read(request: &[u8], most: usize, kind: &mut Vec<u8>) -> Option<Single> {
         tag: MESSAGES,
         place: message,
         ..
-    } = fields.next()?
+    } = fields.take()?
     else {
         return None;
     };
@@ -55,8 +56,8 @@ pub fn read(request: &[u8], most: usize, kind: &mut Vec<u8>) -> Option<Single> {
     let mut system = None;
     let mut fields = Fields::of(request, message);
     let (mut has_topic, mut has_body) = (false, false);
-    while fields.at < fields.end {
-        let field = fields.next()?;
+    while !fields.is_done() {
+        let field = fields.take()?;
         match field.tag {
             TOPIC if !has_topic => {
                 has_topic = true;
@@ -83,8 +84,8 @@ impl Single {
     fn system(&mut self, request: &[u8], place: Range<usize>, kind: &mut Vec<u8>) -> Option<()> {
         let (mut has_id, mut has_digest, mut born) = (false, false, None);
         let mut fields = Fields::of(request, place);
-        while fields.at < fields.end {
-            let field = fields.next()?;
+        while !fields.is_done() {
+            let field = fields.take()?;
             match field.tag {
                 KEYS => {
                     let key = &request[field.place.clone()];
@@ -115,8 +116,8 @@ impl Single {
 /// Whether a digest, which nobody looks at, can be decoded; None if not.
 fn is_digest(request: &[u8], place: Range<usize>) -> Option<bool> {
     let mut fields = Fields::of(request, place);
-    while fields.at < fields.end {
-        let field = fields.next()?;
+    while !fields.is_done() {
+        let field = fields.take()?;
         if field.tag & 7 == 2 {
             std::str::from_utf8(&request[field.place]).ok()?;
         }
@@ -127,8 +128,8 @@ fn is_digest(request: &[u8], place: Range<usize>) -> Option<bool> {
 fn milliseconds(request: &[u8], place: Range<usize>) -> Option<i64> {
     let mut fields = Fields::of(request, place);
     let (mut seconds, mut nanos) = (None, None);
-    while fields.at < fields.end {
-        let field = fields.next()?;
+    while !fields.is_done() {
+        let field = fields.take()?;
         match field.tag {
             SECONDS if seconds.is_none() && field.number < MOST_SECONDS => {
                 seconds = Some(field.number)
@@ -140,73 +141,6 @@ fn milliseconds(request: &[u8], place: Range<usize>) -> Option<i64> {
         }
     }
     i64::try_from(seconds.unwrap_or(0) * 1000 + nanos.unwrap_or(0) / NANOS_OF_MS).ok()
-}
-
-struct Field {
-    tag: u64,
-    /// The value of a number.
-    number: u64,
-    /// Where the value of other fields is.
-    place: Range<usize>,
-    /// The field with its tag.
-    all: Range<usize>,
-}
-
-/// The fields between two places of a message.
-struct Fields<'a> {
-    data: &'a [u8],
-    at: usize,
-    end: usize,
-}
-
-impl<'a> Fields<'a> {
-    fn of(data: &'a [u8], place: Range<usize>) -> Self {
-        Fields {
-            data,
-            at: place.start,
-            end: place.end,
-        }
-    }
-
-    fn next(&mut self) -> Option<Field> {
-        let begin = self.at;
-        let tag = self.number()?;
-        if tag >> 3 == 0 {
-            return None;
-        }
-        let (mut number, mut size) = (0, 0);
-        match tag & 7 {
-            0 => number = self.number()?,
-            1 => size = 8,
-            2 => size = usize::try_from(self.number()?).ok()?,
-            5 => size = 4,
-            _ => return None,
-        }
-        let place = self.at..self.at.checked_add(size)?;
-        if place.end > self.end {
-            return None;
-        }
-        self.at = place.end;
-        Some(Field {
-            tag,
-            number,
-            place,
-            all: begin..self.at,
-        })
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        let mut value = 0;
-        for shift in (0..63).step_by(7) {
-            let byte = *self.data.get(self.at).filter(|_| self.at < self.end)?;
-            self.at += 1;
-            value |= u64::from(byte & 0x7F) << shift;
-            if byte < 0x80 {
-                return Some(value);
-            }
-        }
-        None // negative numbers
-    }
 }
 
 /// What the messages of a kind become.
@@ -295,27 +229,14 @@ pub fn run(singles: &[(&Single, &[u8], usize)], targets: &[Target], turn: i64) -
 pub fn answer(status: &[u8], id: &[u8], offset: i64) -> Vec<u8> {
     let mut entry = Vec::with_capacity(status.len() + id.len() + 16);
     entry.extend_from_slice(status);
-    entry.push(2 << 3 | 2);
-    put_number(&mut entry, id.len() as u64);
-    entry.extend_from_slice(id);
+    put_bytes(&mut entry, 2, id);
     if offset != 0 {
-        entry.push(4 << 3);
-        put_number(&mut entry, offset as u64);
+        put_varint(&mut entry, 4, offset as u64);
     }
     let mut to = Vec::with_capacity(status.len() + entry.len() + 8);
     to.extend_from_slice(status);
-    to.push(2 << 3 | 2);
-    put_number(&mut to, entry.len() as u64);
-    to.extend_from_slice(&entry);
+    put_bytes(&mut to, 2, &entry);
     to
-}
-
-fn put_number(to: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        to.push(value as u8 & 0x7F | 0x80);
-        value >>= 7;
-    }
-    to.push(value as u8);
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! refused, so that the Python code handles it and reports errors. All input may be hostile: every offset and length is
 //! checked against the end of the input.
 
+pub mod acks;
 pub mod answers;
 pub mod append;
 pub mod batch;
@@ -19,7 +20,9 @@ pub mod index;
 pub mod json;
 pub mod messages;
 pub mod outgoing;
+pub mod popped;
 pub mod properties;
+pub mod protobuf;
 pub mod record;
 pub mod sends;
 pub mod signing;

@@ -31,7 +31,7 @@ use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 10;
+const FORMAT: i32 = 11;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -1196,7 +1196,9 @@ mod _native {
     };
 
     #[pymodule_export]
-    use crate::python_grpc::{CallSends, HeaderDecoder, HeaderTables, call_sends};
+    use crate::python_grpc::{
+        CallAck, CallSends, HeaderDecoder, HeaderTables, PoppedMessages, call_ack, call_sends,
+    };
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

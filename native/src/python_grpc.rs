@@ -7,8 +7,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
+use crate::acks::{self, Entry};
 use crate::calls::{Single, Target, read, run};
 use crate::hpack::{Decoder, Fault, Huffman, Maker};
+use crate::popped::{Names, Pop, response};
 use crate::python::{Sends, calm};
 
 // -- header blocks
@@ -208,5 +210,178 @@ pub(crate) fn call_sends(requests: Vec<Bound<'_, PyBytes>>, most: usize) -> PyRe
             singles,
             kinds,
         })
+    })
+}
+
+// -- popped messages
+
+/// Encodes popped messages; see ``rocketmq_py.accelerator``.
+#[pyclass(frozen, module = "rocketmq_py_native", name = "PoppedMessages")]
+pub(crate) struct PoppedMessages {
+    names: Names,
+}
+
+type PopParts<'py> = (
+    Bound<'py, PyBytes>,
+    Vec<(u32, i64)>,
+    Bound<'py, PyBytes>,
+    u64,
+);
+type PlaceParts = (String, i64, u32, i64, u64);
+type Responses<'py> = (Vec<Bound<'py, PyBytes>>, usize, Vec<PlaceParts>);
+
+#[pymethods]
+impl PoppedMessages {
+    #[new]
+    #[pyo3(signature = (names, /))]
+    fn new(names: Vec<(Bound<'_, PyBytes>, i32)>) -> PyResult<Self> {
+        calm(|| {
+            let names = names
+                .iter()
+                .map(|(name, field)| (name.as_bytes().to_vec(), *field));
+            let names = Names::of(names)
+                .ok_or_else(|| PyValueError::new_err("a property has no such field"))?;
+            Ok(PoppedMessages { names })
+        })
+    }
+
+    /// Return the responses with the plain records from a position on; see ``rocketmq_py.accelerator``.
+    #[pyo3(signature = (body, begin, pop, tags, most_attempts, places, /))]
+    #[allow(clippy::too_many_arguments)]
+    fn responses<'py>(
+        &self,
+        py: Python<'py>,
+        body: &Bound<'py, PyBytes>,
+        begin: usize,
+        pop: PopParts<'py>,
+        tags: Option<Vec<Bound<'py, PyBytes>>>,
+        most_attempts: u32,
+        places: bool,
+    ) -> PyResult<Responses<'py>> {
+        calm(|| {
+            let (topic, starts, middle, invisible_ms) = &pop;
+            let pop = Pop {
+                topic: topic.as_bytes(),
+                starts: starts.clone(),
+                middle: middle.as_bytes(),
+                invisible_ms: *invisible_ms,
+                tags: tags
+                    .as_ref()
+                    .map(|tags| tags.iter().map(|tag| tag.as_bytes()).collect()),
+                most_attempts,
+            };
+            let (mut found, mut told, mut position) = (Vec::new(), Vec::new(), begin);
+            let body = body.as_bytes();
+            while let Some((encoded, place, size)) = body
+                .get(position..)
+                .and_then(|left| response(left, &self.names, &pop))
+            {
+                position += size;
+                found.push(PyBytes::new(py, &encoded));
+                if places {
+                    told.push((
+                        place.handle,
+                        place.start,
+                        place.queue_id,
+                        place.queue_offset,
+                        place.physical_offset,
+                    ));
+                }
+            }
+            Ok((found, position, told))
+        })
+    }
+}
+
+// -- acknowledgements
+
+/// A plain acknowledgement; see ``CallAck`` in ``rocketmq_py.accelerator``.
+#[pyclass(frozen, module = "rocketmq_py_native")]
+pub(crate) struct CallAck {
+    request: Py<PyBytes>,
+    entries: Vec<Entry>,
+    /// Name of the group.
+    #[pyo3(get)]
+    group: String,
+    /// Name of the topic.
+    #[pyo3(get)]
+    topic: String,
+    #[pyo3(get)]
+    pops: Py<PyList>,
+}
+
+#[pymethods]
+impl CallAck {
+    /// Return the texts of the handles.
+    fn handles(&self, py: Python<'_>) -> Vec<String> {
+        let request = self.request.bind(py).as_bytes();
+        self.entries
+            .iter()
+            .map(|entry| String::from_utf8_lossy(&request[entry.handle.clone()]).into_owned())
+            .collect()
+    }
+
+    /// Return the answer; see ``rocketmq_py.accelerator``.
+    #[pyo3(signature = (status, statuses, /))]
+    fn answer<'py>(
+        &self,
+        py: Python<'py>,
+        status: &Bound<'py, PyBytes>,
+        statuses: Option<Vec<Bound<'py, PyBytes>>>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        calm(|| {
+            let request = self.request.bind(py).as_bytes();
+            let status = status.as_bytes();
+            let answer = match &statuses {
+                None => {
+                    let alike = std::iter::repeat(status);
+                    acks::answer(request, &self.entries, status, alike)
+                }
+                Some(statuses) if statuses.len() == self.entries.len() => {
+                    let each = statuses.iter().map(|status| status.as_bytes());
+                    acks::answer(request, &self.entries, status, each)
+                }
+                Some(_) => return Err(PyValueError::new_err("one status for each entry")),
+            };
+            Ok(PyBytes::new(py, &answer))
+        })
+    }
+}
+
+/// Read a request of gRPC that acknowledges messages; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (request, /))]
+pub(crate) fn call_ack(request: Bound<'_, PyBytes>) -> PyResult<Option<CallAck>> {
+    calm(|| {
+        let py = request.py();
+        let Some(ack) = acks::read(request.as_bytes()) else {
+            return Ok(None);
+        };
+        let mut numbers = vec![(Vec::new(), Vec::new()); ack.pops.len()];
+        for (number, entry) in ack.entries.iter().enumerate() {
+            numbers[entry.pop].0.push(entry.offset);
+            numbers[entry.pop].1.push(number);
+        }
+        let pops = PyList::empty(py);
+        for (pop, (offsets, numbers)) in ack.pops.iter().zip(numbers) {
+            let parts = (
+                pop.start,
+                pop.pop_time,
+                pop.invisible_ms,
+                pop.revive_queue,
+                pop.retry,
+                pop.broker,
+                pop.queue_id,
+            );
+            pops.append((parts, offsets, numbers))?;
+        }
+        let (group, topic) = (ack.group.to_owned(), ack.topic.to_owned());
+        Ok(Some(CallAck {
+            entries: ack.entries,
+            group,
+            topic,
+            pops: pops.unbind(),
+            request: request.unbind(),
+        }))
     })
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 10
+FORMAT = 11
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -167,6 +167,66 @@ class CallSends(Protocol):
         ...
 
 
+PopParts = tuple[bytes, list[tuple[int, int]], bytes, int]
+"""What messages of a pop have in common: topic; queue ids and the first offset of the pop in each; the words of receipt
+handles between this offset and the queue id, with blanks around them; milliseconds for which they are invisible."""
+
+PopPlace = tuple[str, int, int, int, int]
+"""A popped message: its receipt handle; first offset of its pop, queue id, queue offset, commit log offset."""
+
+
+class PoppedMessages(Protocol):
+    """Encodes stored records as ReceiveMessageResponse messages of gRPC, as far as they are plain.
+
+    A plain record is of the popped topic. It is neither compressed nor an inner batch, and has a unique key, IPv4
+    hosts, and no name of properties twice.
+    """
+
+    def responses(
+        self, body: bytes, begin: int, pop: PopParts, tags: list[bytes] | None, most_attempts: int, places: bool, /
+    ) -> tuple[list[bytes], int, list[PopPlace]]:
+        """Encode the plain records at a position of the body of a pop response.
+
+        :param begin: the position.
+        :param tags: a plain record has one of these tags; None for any.
+        :param most_attempts: a plain record was delivered less often before; 0 for no limit.
+        :param places: whether to return the places, too.
+        :returns: the responses; the position after their records; the place of each, or no places.
+        """
+        ...
+
+
+AckedPop = tuple[tuple[int, int, int, int, str, str, int], list[int], list[int]]
+"""Entries of an acknowledgement that are of one pop: the fields of ExtraInfo without the offset; the queue offsets; the
+numbers of the entries."""
+
+
+class CallAck(Protocol):
+    """A plain request of gRPC that acknowledges messages.
+
+    Its handles are of pops that are not orderly, and near the first message of their pop.
+    """
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def pops(self) -> list[AckedPop]: ...
+
+    def handles(self) -> list[str]:
+        """Return the handle of each entry."""
+        ...
+
+    def answer(self, status: bytes, statuses: list[bytes] | None, /) -> bytes:
+        """Return the AckMessageResponse.
+
+        :param status: the encoded status of the whole.
+        :param statuses: that of each entry; None if all have that of the whole.
+        """
+        ...
+
+
 class HeaderDecoder(Protocol):
     """Decodes the header blocks of one connection."""
 
@@ -282,6 +342,18 @@ class Accelerator(Protocol):
 
         :param most: a plain request has at most so many bytes beside the body.
         """
+        ...
+
+    def PoppedMessages(self, names: Sequence[tuple[bytes, int]], /) -> PoppedMessages:  # noqa: N802 - a class
+        """Return what encodes popped messages.
+
+        :param names: names of properties, and the field of SystemProperties that has their value; 0 for none. A record
+            with a property of a negative number is not plain. Other properties are the user's.
+        """
+        ...
+
+    def call_ack(self, request: bytes, /) -> CallAck | None:
+        """Read an AckMessageRequest of gRPC; None if it is not plain."""
         ...
 
     def send_frame(

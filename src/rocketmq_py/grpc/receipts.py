@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, Self
 
 import msgspec
@@ -12,11 +12,12 @@ from rocketmq_py.errors import BadHeader
 from rocketmq_py.grpc.requests import Inner, Requests
 from rocketmq_py.grpc.sessions import Session
 from rocketmq_py.model import MessageExt
+from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.enums import Code
 from rocketmq_py.protocol.grpc.refusal import CallRefused
 from rocketmq_py.protocol.headers.pop import AckMessage, ChangeInvisibleTime, ChangeInvisibleTimeResponse
-from rocketmq_py.protocol.pop_handle import ExtraInfo, real_topic
+from rocketmq_py.protocol.pop_handle import ExtraInfo, encode_bits, real_topic
 from rocketmq_py.server.reply import Reply
 
 _log = logging.getLogger(__name__)
@@ -101,6 +102,17 @@ class Receipt(NamedTuple):
         return Receipt(info, self.physical_offset)
 
 
+def acks_of(info: ExtraInfo, offsets: Iterable[int], topic: str, group: str) -> Inner:
+    """Return the request that acknowledges several messages of a pop, given by their queue offsets."""
+    bits = encode_bits(offset - info.start_offset for offset in offsets)
+    together = BatchAck(
+        consumer_group=group, topic=topic, retry=info.retry, start_offset=info.start_offset, queue_id=info.queue_id,
+        revive_queue_id=info.revive_queue, pop_time=info.pop_time, invisible_time=info.invisible_ms, bits=bits,
+    )  # fmt: skip
+    body = BatchAckRequest(broker_name=info.broker_name, acks=[together]).encode()
+    return Inner(RequestCode.BATCH_ACK_MESSAGE, None, body, info.broker_name)
+
+
 class _Held(msgspec.Struct):
     session: Session
     group: str
@@ -131,9 +143,12 @@ class RenewedReceipts:
     def __len__(self) -> int:
         return len(self._held)
 
-    def add(self, session: Session, group: str, topic: str, receipt: Receipt) -> None:
-        """Renew a receipt from now on, until it is removed."""
-        self._held[receipt.text] = _Held(session, group, topic, receipt, self._clock() + _MAX_TOTAL_MS)
+    def add(self, session: Session, group: str, topic: str, handle: str, receipt: Receipt) -> None:
+        """Renew a receipt from now on, until it is removed.
+
+        :param handle: the text of the receipt.
+        """
+        self._held[handle] = _Held(session, group, topic, receipt, self._clock() + _MAX_TOTAL_MS)
 
     def newest(self, handle: str, client_id: str, group: str) -> Receipt | None:
         """Return the newest receipt of a message; None if it is not renewed for this client."""
@@ -141,6 +156,10 @@ class RenewedReceipts:
         if held is None or held.session.client_id != client_id or held.group != group:
             return None
         return held.newest
+
+    def were_renewed(self, handles: Iterable[str]) -> bool:
+        """Return whether one of these handles is no longer the newest of its message."""
+        return any(held is not None and held.renewals > 0 for held in map(self._held.get, handles))
 
     def remove(self, handle: str) -> None:
         """Stop to renew a receipt."""

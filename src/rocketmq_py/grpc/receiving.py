@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.core.grpc.waiting import RENEWED_INVISIBLE_MS, check_invisible, polling_ms
-from rocketmq_py.core.pop.receipts import PoppedMessage, attach_receipts
+from rocketmq_py.core.pop.receipts import PoppedMessage
 from rocketmq_py.errors import BadHeader, BrokerError, CorruptRecord
 from rocketmq_py.grpc.cluster import Access, Groups
-from rocketmq_py.grpc.conversion import message_of
-from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts
+from rocketmq_py.grpc.popped import Popped, PoppedAnswers, Wanted, encoded
+from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts, acks_of
 from rocketmq_py.grpc.replies import common_status, group_name, status_of, topic_name
 from rocketmq_py.grpc.requests import Inner, Requests
 from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions
 from rocketmq_py.properties import Property
-from rocketmq_py.protocol.bodies.pop import BatchAck, BatchAckRequest
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.grpc.definition import FilterExpression, MessageQueue, Status, Timestamp
 from rocketmq_py.protocol.grpc.enums import Code, FilterType
@@ -33,13 +32,12 @@ from rocketmq_py.protocol.grpc.service import (
     ReceiveMessageResponse,
     StatusResponse,
 )
-from rocketmq_py.protocol.headers.pop import ALL_QUEUES, AckMessage, PopMessage, PopResponse
+from rocketmq_py.protocol.headers.pop import ALL_QUEUES, AckMessage, PopMessage
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
-from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode, encode_bits
+from rocketmq_py.protocol.pop_handle import ExtraInfo, InitMode
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer
-from rocketmq_py.server.reply import Buffer, Reply
-from rocketmq_py.wire.record import stored_messages
+from rocketmq_py.server.reply import Reply
 
 _log = logging.getLogger(__name__)
 
@@ -55,19 +53,21 @@ _TYPES = {FilterType.SQL: "SQL92"}
 class Receiving:
     """Pops messages for calls, and acknowledges them.
 
+    :param answers: encodes popped messages.
     :param check_ack: raises BrokerError if the message of an ack does not exist; None if that cannot be known before.
     :param clock: returns the time in milliseconds since the epoch.
     """
 
     def __init__(
         self, requests: Requests, access: Access, sessions: Sessions, groups: Groups, receipts: RenewedReceipts,
-        check_ack: Callable[[Peer, AckMessage], None] | None, clock: Callable[[], int],
+        answers: PoppedAnswers, check_ack: Callable[[Peer, AckMessage], None] | None, clock: Callable[[], int],
     ) -> None:  # fmt: skip
         self._requests = requests
         self._access = access
         self._sessions = sessions
         self._groups = groups
         self._receipts = receipts
+        self._answers = answers
         self._check_ack = check_ack
         self._clock = clock
 
@@ -139,40 +139,51 @@ class Receiving:
             status = _NOTHING if reply.code in _NO_MESSAGES else status_of(reply)
             call.answer_many([ReceiveMessageResponse(status=status).encode()])
             return
+        policy = session.settings.backoff_policy
+        wanted = Wanted(_wanted_tags(header), 0 if policy is None else policy.max_attempts)
+        takes_receipts = request.auto_renew or not call.is_open
         try:
-            popped = _decoded(pop, reply)
+            popped = self._answers.read(pop, reply, wanted, receipts=takes_receipts)
         except (BadHeader, CorruptRecord) as e:
             _log.error("messages of %s popped by %s are damaged: %s", header.topic, header.consumer_group, e)
             text = f"the messages are damaged: {e}"
             call.answer_many([_status_only(Status(code=Code.INTERNAL_SERVER_ERROR, message=text))])
             return
-        tags = _wanted_tags(header)
-        wanted = [one for one in popped if self._is_wanted(session, header, one, tags)]
+        messages = self._messages(session, header, popped, wanted, takes_receipts=takes_receipts)
         if not call.is_open:
-            self._give_back(session, header, wanted)
+            self._give_back(session, header, popped.receipts.values())
             return
-        answers = [_status_only(OK if wanted else _NOTHING)]
-        for message, info in wanted:
-            handle = f"{info._replace(offset=message.queue_offset).encode()} {message.commit_log_offset}"
-            out = message_of(message, header.topic, handle, header.invisible_time)
-            answers.append(ReceiveMessageResponse(message=out).encode())
-            if request.auto_renew:
-                self._receipts.add(session, header.consumer_group, header.topic, Receipt.parse(handle))
-        answers.append(ReceiveMessageResponse(delivery_timestamp=Timestamp.of_ms(self._clock())).encode())
-        call.answer_many(answers)
+        for handle, receipt in popped.receipts.items():
+            self._receipts.add(session, header.consumer_group, header.topic, handle, receipt)
+        end = ReceiveMessageResponse(delivery_timestamp=Timestamp.of_ms(self._clock())).encode()
+        call.answer_many([_OK if messages else _status_only(_NOTHING), *messages, end])
 
-    def _give_back(self, session: Session, header: PopMessage, popped: list[PoppedMessage]) -> None:
+    def _messages(
+        self, session: Session, header: PopMessage, popped: Popped, wanted: Wanted, *, takes_receipts: bool
+    ) -> list[bytes]:
+        """Return the encoded messages for the client; with ``takes_receipts``, ``popped`` has all receipts then."""
+        messages = []
+        for one in popped.items:
+            if isinstance(one, bytes):
+                messages.append(one)
+            elif self._is_wanted(session, header, one, wanted):
+                message, handle = encoded(one, header)
+                messages.append(message)
+                if takes_receipts:
+                    popped.receipts[handle] = Receipt.parse(handle)
+        return messages
+
+    def _give_back(self, session: Session, header: PopMessage, receipts: Iterable[Receipt]) -> None:
         """Make messages visible soon whose client has ended the call meanwhile."""
-        for message, info in popped:
-            self._receipts.give_back(session, header.consumer_group, header.topic, Receipt.of(info, message))
+        for receipt in receipts:
+            self._receipts.give_back(session, header.consumer_group, header.topic, receipt)
 
-    def _is_wanted(self, session: Session, header: PopMessage, one: PoppedMessage, tags: frozenset[str] | None) -> bool:
+    def _is_wanted(self, session: Session, header: PopMessage, one: PoppedMessage, wanted: Wanted) -> bool:
         """Return whether the client gets a message; acknowledge one of another tag, and one with too many attempts."""
-        policy = session.settings.backoff_policy
-        if tags is not None and one.message.tags not in tags:
+        if not wanted.has_tag(one.message):
             self._ack_alone(session, header, Receipt.of(one.receipt, one.message))
             return False
-        if policy is not None and 0 < policy.max_attempts <= one.message.reconsume_times:
+        if not wanted.has_attempts(one.message):
             receipt = Receipt.of(one.receipt, one.message)
             back = _dead(header.consumer_group, header.topic, receipt, one.message.properties.get(Property.UNIQUE_KEY))
 
@@ -237,14 +248,8 @@ class Receiving:
                 statuses[place] = status_of(Reply(e.code, e.remark))
         if not good:
             return alone
-        bits = encode_bits((receipt.info.offset or 0) - pop.start_offset for _, receipt in good)
-        together = BatchAck(
-            consumer_group=group, topic=topic, retry=pop.retry, start_offset=pop.start_offset, queue_id=pop.queue_id,
-            revive_queue_id=pop.revive_queue, pop_time=pop.pop_time, invisible_time=pop.invisible_ms, bits=bits,
-        )  # fmt: skip
-        body = BatchAckRequest(broker_name=pop.broker_name, acks=[together]).encode()
-        together_inner = Inner(RequestCode.BATCH_ACK_MESSAGE, None, body, pop.broker_name)
-        return [*alone, ([place for place, _ in good], together_inner)]
+        together = acks_of(pop, [receipt.info.offset or 0 for _, receipt in good], topic, group)
+        return [*alone, ([place for place, _ in good], together)]
 
     def _acked(
         self, call: Call, entries: list[AckMessageEntry], statuses: list[Status], places: list[list[int]],
@@ -327,14 +332,6 @@ def _is_near(pop: ExtraInfo, receipt: Receipt) -> bool:
     return 0 <= (receipt.info.offset or 0) - pop.start_offset < _MOST_DISTANCE
 
 
-def _decoded(pop: Inner, reply: Reply) -> list[PoppedMessage]:
-    pieces, header = reply.body, pop.header
-    body = bytes(pieces) if isinstance(pieces, Buffer) else b"".join(pieces)
-    assert isinstance(reply.header, PopResponse)
-    messages = stored_messages(body, pop.broker)
-    return attach_receipts(messages, header.topic, pop.broker, reply.header, order=header.order)
-
-
 def _wanted_tags(header: PopMessage) -> frozenset[str] | None:
     """Return the tags that a client receives; None if it receives all."""
     tags = frozenset(tag.strip() for tag in (header.exp or "*").split("||"))
@@ -343,6 +340,9 @@ def _wanted_tags(header: PopMessage) -> frozenset[str] | None:
 
 def _status_only(status: Status) -> bytes:
     return ReceiveMessageResponse(status=status).encode()
+
+
+_OK = _status_only(OK)
 
 
 def _entry(entry: AckMessageEntry, status: Status) -> AckMessageResultEntry:

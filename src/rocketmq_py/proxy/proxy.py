@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.client.client_instance import ClientInstance, every
 from rocketmq_py.errors import RocketMQError
 from rocketmq_py.grpc.cluster import Parts
-from rocketmq_py.grpc.service import MessagingService
+from rocketmq_py.grpc.service import Faster, MessagingService
 from rocketmq_py.proxy.access import REFRESH_SECONDS, ClusterAccess, OpenAccess
 from rocketmq_py.proxy.facts import Facts
 from rocketmq_py.proxy.figures import CONNECTIONS, RENEWED, START_TIME
@@ -111,7 +112,8 @@ class Proxy:
             self._producers, ClusterPlaces(self.facts, lambda: config.advertised), "", lambda: _MAX_BODY, clock,
             prepare=self.facts.prepare,
         )  # fmt: skip
-        self.service = MessagingService(parts)
+        accelerator = installed()
+        self.service = MessagingService(parts, None if accelerator is None else Faster(accelerator))
         self._server = Server(Router(), host=config.host, port=config.port, tls=tls, grpc=lambda _: self.service)
         self._jobs = Background()
         self._started_ms = 0

@@ -467,7 +467,15 @@ def stored_messages(body: bytes, broker_name: str = "") -> list[MessageExt]:
 
     :raises CorruptRecord: a record cannot be decoded.
     """
-    return [one for at, _ in record_sizes(body) for one in unwrap(_stored(body, at, broker_name))]
+    return [one for at, _ in record_sizes(body) for one in messages_at(body, at, broker_name)]
+
+
+def messages_at(body: bytes, position: int, broker_name: str = "") -> list[MessageExt]:
+    """Decode one record of a pull body, as :func:`stored_messages` does.
+
+    :raises CorruptRecord: it cannot be decoded.
+    """
+    return unwrap(_stored(body, position, broker_name))
 
 
 def record_properties(record: bytes) -> bytes:
@@ -496,13 +504,23 @@ def record_sizes(body: bytes) -> Iterator[tuple[int, int]]:
     """
     position, end = 0, len(body)
     while position < end:
-        if position + MIN_SIZE > end:
-            raise CorruptRecord(f"{end - position} bytes at the end of a pull body are not a record")
-        (size,) = _I32.unpack_from(body, position)
-        if size < MIN_SIZE or position + size > end:
-            raise CorruptRecord(f"record at byte {position} claims {size} of {end - position} bytes")
+        size = record_size(body, position)
         yield position, size
         position += size
+
+
+def record_size(body: bytes, position: int) -> int:
+    """Return the size in bytes of the record at a position of a pull body.
+
+    :raises CorruptRecord: it is too small, or exceeds the body.
+    """
+    left = len(body) - position
+    if left < MIN_SIZE:
+        raise CorruptRecord(f"{left} bytes at the end of a pull body are not a record")
+    size: int = _I32.unpack_from(body, position)[0]
+    if size < MIN_SIZE or size > left:
+        raise CorruptRecord(f"record at byte {position} claims {size} of {left} bytes")
+    return size
 
 
 def pack_host(ip: str, port: int) -> bytes:

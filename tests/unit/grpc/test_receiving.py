@@ -5,6 +5,7 @@ import hashlib
 import zlib
 from collections.abc import Callable
 from time import monotonic
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -20,6 +21,7 @@ from rocketmq_py.protocol.grpc.service import (
     ReceiveMessageResponse,
     StatusResponse,
 )
+from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server import Reply
 from rocketmq_py.wire.record import stored_messages
 from tests.unit.broker.harness import InProcess
@@ -255,7 +257,15 @@ def test_a_push_consumer_without_a_stream_gets_nothing(calls: Calls) -> None:
 def test_damaged_answers_are_told(running: InProcess, calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     calls.consume("t", "g")
     calls.send(new_message("t"))
-    monkeypatch.setattr("rocketmq_py.grpc.receiving.stored_messages", lambda *_: stored_messages(b"x" * 99))
+    call = running.dispatcher.call
+
+    def damaged(request: Request, *more: Any) -> Reply | None:
+        reply = call(request, *more)
+        assert reply is not None
+        reply.body = b"x" * 99
+        return reply
+
+    monkeypatch.setattr(running.dispatcher, "call", damaged)
     assert calls.receive("t", "g") == (Code.INTERNAL_SERVER_ERROR, [])
 
 

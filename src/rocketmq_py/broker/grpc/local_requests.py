@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rocketmq_py.accelerator import SendRun
 from rocketmq_py.broker.grpc.other_masters import OtherMasters
 from rocketmq_py.grpc.requests import Inner, Requests, is_answered
-from rocketmq_py.protocol.codes import Version
+from rocketmq_py.protocol.codes import RequestCode, Version
 from rocketmq_py.protocol.grpc.definition import MessageQueue
 from rocketmq_py.protocol.requests import Request
 from rocketmq_py.server.grpc.call import Call
@@ -58,8 +58,8 @@ class LocalRequests(Requests):
         self._dispatcher = dispatcher
         self._name = name
         self._others = others
-        self.before_finish: Callable[[], None] | None = None
-        """Handles requests that have been collected, before what was stored is made durable."""
+        self.before_finish: list[Callable[[], None]] = []
+        """Handle requests that have been collected, before what was stored is made durable."""
 
     @property
     def here(self) -> str:
@@ -89,9 +89,21 @@ class LocalRequests(Requests):
     def run_alone(self, peer: Peer, inner: Inner, then: Callable[[Reply], None]) -> None:
         self._run(CallResponder(None, peer, then), inner, then)
 
-    def _run(self, responder: CallResponder, inner: Inner, then: Callable[[Reply], None]) -> None:
+    def run_counted(
+        self, peer: Peer, inner: Inner, counted: Mapping[RequestCode, int], then: Callable[[Reply], None]
+    ) -> None:
+        """Run a request that stands for the requests of several calls.
+
+        :param counted: the numbers of these by code, for metrics.
+        """
+        self._run(CallResponder(None, peer, then), inner, then, counted)
+
+    def _run(
+        self, responder: CallResponder, inner: Inner, then: Callable[[Reply], None],
+        counted: Mapping[RequestCode, int] | None = None,
+    ) -> None:  # fmt: skip
         request = Request(code=inner.code, header=inner.header, version=_VERSION, language="OTHER")
-        reply = self._dispatcher.call(request, inner.body, responder)
+        reply = self._dispatcher.call(request, inner.body, responder, counted)
         if reply is not None:
             then(reply)
 
@@ -110,7 +122,7 @@ class LocalRequests(Requests):
         return self._dispatcher.call_run(peer, run, begin, responder)
 
     def finish_read(self) -> str | None:
-        if self.before_finish is not None:
-            self.before_finish()
+        for handle in self.before_finish:
+            handle()
         failed = self._dispatcher.finish_read()
         return None if failed is None else failed.remark or "messages cannot be stored"

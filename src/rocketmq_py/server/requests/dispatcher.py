@@ -296,10 +296,14 @@ class Dispatcher:
 
     # -- requests that came by another protocol
 
-    def call(self, request: Request, body: bytes, responder: Responder) -> Reply | None:
+    def call(
+        self, request: Request, body: bytes, responder: Responder, counted: Mapping[RequestCode, int] | None = None
+    ) -> Reply | None:
         """Handle one request that the caller has authorized; return its reply, None if the responder gets it later.
 
         The caller calls :meth:`finish_read` before it passes the reply on.
+
+        :param counted: how many requests of which codes it stands for; by default it is one.
         """
         route = self._routes.get(request.code)
         if route is None:
@@ -318,8 +322,10 @@ class Dispatcher:
         except Exception as e:  # noqa: BLE001 - as for requests of remoting
             reply = failure(e, route.code.name, responder.peer.address)
         if self.latency is not None and reply is not None:
-            key = RpcKey(request.code, reply.code, False, SUCCESS, GRPC)
-            self.latency.observe(key, (monotonic() - begin) * 1000)
+            milliseconds = (monotonic() - begin) * 1000
+            for code, times in ({request.code: 1} if counted is None else counted).items():
+                if times:
+                    self.latency.observe(RpcKey(code, reply.code, False, SUCCESS, GRPC), milliseconds, times)
         return reply
 
     def call_run(
