@@ -30,12 +30,12 @@ from rocketmq_py.errors import ConfigError
 
 MASK = "***"
 
-_MOST_PARSED = 1024 * 1024
-"""Longer bodies are hidden where there are paths."""
-_MOST_SEARCHED = 64 * 1024
-"""Longer texts are hidden where there are patterns: the search for one may take a time that grows with the square."""
+_MOST_MASKED = 1024 * 1024
+"""Longer bodies are hidden where there are masks."""
 _MOST_IN_LIST = 16 * 1024
 """Longer bodies are hidden in lists, which have many."""
+MOST_OF_LINE = 4096
+"""Longer lines are masked as a whole where there are patterns: a search may take a time that grows with the square."""
 PAGE_SECONDS = 0.2
 """Processor time for the patterns of one page."""
 
@@ -131,7 +131,7 @@ class Bodies:
         """Return a body as text; with rules always as JSON or text, since other forms would show what they mask."""
         if self.is_open:
             return show(body, decoder, limit)
-        found = self._masked(body, _MOST_PARSED)
+        found = self._masked(body, _MOST_MASKED)
         if found is None:
             return Shown("", HIDDEN, 0, len(body))
         text, kind = found
@@ -153,7 +153,7 @@ class Bodies:
     def _without_matches(self, text: str, kind: str) -> tuple[str, str] | None:
         if not self._masks.patterns:
             return text, kind
-        if self._seconds <= 0 or len(text) > _MOST_SEARCHED:
+        if self._seconds <= 0:
             return None
         began = time.process_time()
         found = replaced(self._masks.patterns, text, self._seconds)
@@ -183,10 +183,10 @@ class _TooLong(Exception):
 
 
 def replaced(patterns: Iterable[re.Pattern[str]], text: str, seconds: float) -> str | None:
-    """Replace what patterns match by ``***``; return None if that takes longer than ``seconds`` of processor time.
+    """Replace what patterns match in each line by ``***``; return None if it takes over ``seconds`` of processor time.
 
-    A pattern may take forever on a text that somebody made for it; a signal is what ends the search. Call it in the
-    main thread.
+    A pattern may take forever on a text that somebody made for it; a signal is what ends the search. It is looked at
+    after some thousand steps, each of which may search a line, so lines have a limit. Call it in the main thread.
     """
 
     def end(*_: Any) -> None:
@@ -196,12 +196,18 @@ def replaced(patterns: Iterable[re.Pattern[str]], text: str, seconds: float) -> 
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         try:
-            for pattern in patterns:
-                text = pattern.sub(MASK, text)
+            return "\n".join([_line(patterns, line) for line in text.split("\n")])
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     except _TooLong:
         return None
     finally:
         signal.signal(signal.SIGVTALRM, before)
-    return text
+
+
+def _line(patterns: Iterable[re.Pattern[str]], line: str) -> str:
+    if len(line) > MOST_OF_LINE:
+        return MASK
+    for pattern in patterns:
+        line = pattern.sub(MASK, line)
+    return line
