@@ -171,3 +171,33 @@ def test_a_port_that_is_taken_is_refused(cluster: Cluster):
             status, text = served.stop()
     assert status != 0
     assert f"cannot listen on 127.0.0.1:{port}: another process listens there" in text
+
+
+def test_a_broker_that_comes_back_is_used_again(tmp_path):
+    with serve(tmp_path / "a") as broker:
+        namesrv, address = broker.addresses["namesrv"], broker.addresses["broker"]
+        with Admin(namesrv) as admin:
+            admin.create_topic("T", 1)
+        with Served("serve", "--store", tmp_path / "b", "--port", 0, "--name", "b", "--namesrv", namesrv) as second:
+            with Admin(namesrv) as admin:
+                admin.create_topic("U", 1)
+            place = second.addresses["broker"]
+            with proxy(namesrv) as served, GrpcPeer(served.addresses["proxy"]) as peer:
+                assert {sent(peer, "U") for _ in range(4)} == {Code.OK}
+                second.stop(signal.SIGKILL)
+                codes = [sent(peer, "U") for _ in range(6)]
+                assert codes.count(Code.OK) >= 5, "at most one call finds out"
+                words = ("--store", tmp_path / "b", "--port", place.rpartition(":")[2], "--name", "b")
+                with Served("serve", *words, "--namesrv", namesrv) as again:
+                    assert again.addresses["broker"] == place
+                    peer.consume("U", "g")
+                    assert received(peer, "U", "g", "b")
+                assert received(peer, "U", "g", broker_named(address, namesrv))
+                status, said = served.stop()
+                assert (status, "Traceback" in said) == (0, False)
+
+
+def broker_named(address, namesrv):
+    with Admin(namesrv) as admin:
+        table = admin.cluster().broker_addr_table
+    return next(name for name, data in table.items() if address in data.broker_addrs.values())
