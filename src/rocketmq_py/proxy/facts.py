@@ -55,6 +55,17 @@ class Topic(msgspec.Struct):
     route: TopicRoute
     config: TopicConfig
     queues: list[MessageQueue]
+    avoided: frozenset[str] = frozenset()
+    others: list[MessageQueue] = []
+
+    def queues_without(self, avoided: frozenset[str]) -> list[MessageQueue]:
+        """Return the queues that are not at brokers to avoid; all if that leaves none."""
+        if not avoided:
+            return self.queues
+        if avoided != self.avoided:
+            self.avoided = avoided
+            self.others = [queue for queue in self.queues if queue.broker_name not in avoided]
+        return self.others or self.queues
 
 
 class _Known(msgspec.Struct, Generic[T]):
@@ -151,11 +162,11 @@ class Facts:
 
         :raises CallRefused: TOO_MANY_REQUESTS; or what ``then`` raises.
         """
-        topics = [name for name in wanted.topics if topic_fault(name) is None]
-        group = wanted.group if topic_fault(wanted.group) is None else ""
-        missing = [name for name in topics if self._topics.get(name) is None]
-        self._renew_old(topics, group)
-        if not missing and (not group or self._groups.get(group) is not None):
+        missing = [name for name in wanted.topics if not self._has(self._topics, name) and topic_fault(name) is None]
+        group = wanted.group
+        if group and (self._has(self._groups, group) or topic_fault(group) is not None):
+            group = ""
+        if not missing and not group:
             then()
         elif self._waiting >= MOST_WAITING:
             raise CallRefused(Code.TOO_MANY_REQUESTS, f"{MOST_WAITING} calls wait for name servers; try again")
@@ -168,7 +179,7 @@ class Facts:
     ) -> None:
         try:
             await asyncio.gather(*map(self._topics.learn, topics))
-            if group and self._groups.get(group) is None:
+            if group:
                 await self._groups.learn(group)
         except RocketMQError as e:
             refuse(CallRefused(Code.INTERNAL_SERVER_ERROR, f"the cluster cannot be asked: {e}"))
@@ -179,11 +190,12 @@ class Facts:
             return
         guarded(then, refuse)
 
-    def _renew_old(self, topics: Iterable[str], group: str) -> None:
-        for name in topics:
-            self._renew(self._topics, name)
-        if group:
-            self._renew(self._groups, group)
+    def _has(self, cache: _Cache[Any], name: str) -> bool:
+        """Return whether something is known; if it is old, it is renewed in the background."""
+        if cache.get(name) is None:
+            return False
+        self._renew(cache, name)
+        return True
 
     def _renew(self, cache: _Cache[Any], name: str) -> None:
         if cache.is_old(name):
@@ -255,7 +267,8 @@ class Facts:
         :raises NetworkError: no master answers.
         """
         fault: NetworkError | None = None
-        for name in sorted(masters, key=lambda name: (self.is_avoided(name), name)):
+        avoided = self.avoided()
+        for name in sorted(masters, key=lambda name: (name in avoided, name)):
             try:
                 answer = await self._instance.connections.invoke(masters[name], code, header, b"", self._timeout)
                 return bytes(answer.body)
@@ -289,9 +302,12 @@ class Facts:
         known = self._topics.get(topic)
         return "" if known is None else min((name for name in known.route.brokers if name in self._masters), default="")
 
-    def is_avoided(self, broker: str) -> bool:
-        """Return True for a broker that did not answer a short time ago."""
-        return self._avoided.get(broker, 0) > self._clock()
+    def avoided(self) -> frozenset[str]:
+        """Return the brokers that did not answer a short time ago."""
+        if self._avoided:
+            now = self._clock()
+            self._avoided = {name: until_ms for name, until_ms in self._avoided.items() if until_ms > now}
+        return frozenset(self._avoided)
 
     def failed(self, broker: str, topic: str) -> None:
         """Note that a broker does not answer: messages without a group avoid it for a while."""

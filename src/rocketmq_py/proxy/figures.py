@@ -19,27 +19,22 @@ UNREACHABLE = -1
 """Stands for the code of an answer that did not come."""
 
 
-def _code_name(code: int) -> str:
-    if code == UNREACHABLE:
-        return "UNREACHABLE"
-    try:
-        return ResponseCode(code).name
-    except ValueError:
-        return "OTHER"
+_OTHER = -2
+_NAMES = {int(code): code.name for code in ResponseCode} | {UNREACHABLE: "UNREACHABLE", _OTHER: "OTHER"}
 
 
 class Figures:
     """Counts requests. Labels are names in the program, so nobody can make more series."""
 
     def __init__(self) -> None:
-        self._requests: dict[tuple[str, str], int] = {}
+        self._requests: dict[tuple[RequestCode, int], int] = {}
 
     def answered(self, request: RequestCode, code: int) -> None:
         """Count a request.
 
         :param code: of the answer, or :data:`UNREACHABLE`.
         """
-        key = request.name, _code_name(code)
+        key = request, code if code in _NAMES else _OTHER
         self._requests[key] = self._requests.get(key, 0) + 1
 
     def exposition(
@@ -62,7 +57,7 @@ class Figures:
         if self._requests and is_wanted(REQUESTS):
             yield REQUESTS.head()
             for (request, code), count in self._requests.items():
-                yield REQUESTS.sample(labels([("request", request), ("code", code)]), count)
+                yield REQUESTS.sample(labels([("request", request.name), ("code", _NAMES[code])]), count)
         if is_wanted(RUNNING):
             yield RUNNING.head()
             for kind, count in running.items():

@@ -36,11 +36,9 @@ class ClusterTopics:
         """Choose among the queues of all masters; without a group, not one of a master that did not answer lately."""
         del config
         known = self._facts.topic(topic)
-        queues = [] if known is None else known.queues
-        if not queues:
+        if known is None or not known.queues:
             raise CallRefused(Code.FORBIDDEN, f"no writable queue: topic {topic} may not be written, or has no master")
-        if not message_group:
-            queues = [queue for queue in queues if not self._facts.is_avoided(queue.broker_name)] or queues
+        queues = known.queues if message_group else known.queues_without(self._facts.avoided())
         chosen = queues[self._turns.next(len(queues), message_group)]
         return chosen.broker_name, chosen.queue_id
 

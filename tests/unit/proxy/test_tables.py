@@ -135,3 +135,18 @@ async def test_a_topic_without_a_writable_queue_is_forbidden(cluster: FakeCluste
 
 async def test_no_topic_is_made_by_a_send(calls: ProxyCalls) -> None:
     assert await send(calls, new_message("new")) == Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE
+
+
+async def test_brokers_to_avoid_are_looked_at_once_not_for_each_message(
+    cluster: FakeCluster, calls: ProxyCalls
+) -> None:
+    """A topic may have thousands of queues."""
+    await route(calls, "t")
+    topic = calls.facts.topic("t")
+    assert topic is not None
+    assert topic.queues_without(frozenset()) is topic.queues
+    without = topic.queues_without(frozenset({"a"}))
+    assert {queue.broker_name for queue in without} == {"b"}
+    assert topic.queues_without(frozenset({"a"})) is without
+    assert {queue.broker_name for queue in topic.queues_without(frozenset({"b"}))} == {"a"}
+    assert topic.queues_without(frozenset({"a", "b"})) is topic.queues
