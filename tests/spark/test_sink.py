@@ -9,6 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from rocketmq_py.cli.console_checkpoints import read_query
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.spark import in_key_order
 from tests.spark.conftest import Load, Topic, numbers
@@ -132,6 +133,11 @@ def test_exactly_once_rows_become_visible_with_their_micro_batch(
     assert sorted(int(row.body) for row in rows) == topic.bodies
     assert {row.properties["PGROUP"] for row in rows} == {f"spark_sink-{query.id}"}
     assert sorted(path.name for path in (tmp_path / "rocketmq").iterdir()) == [f"{n:020d}.json" for n in range(2)]
+    state = read_query(tmp_path)  # as the console shows it
+    assert (state.error, state.query, state.planned, state.committed) == (None, str(query.id), 1, 1)
+    assert (state.decided, state.is_decided, state.topics) == (1, True, (another_topic.name,))
+    assert sum(state.done.values()) == 70
+    assert state.attempts
 
 
 @pytest.mark.parametrize(

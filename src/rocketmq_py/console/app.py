@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
-from copy import copy
 from functools import cache
 from pathlib import Path
 from time import perf_counter
@@ -84,22 +83,25 @@ def create_app(
     :param sessions: who is logged in; None if the console has no login.
     :param proxy: tells the user whom a proxy in front of the console knows.
     """
-    show = _Pages(console, sessions)
-    return _guarded(lambda role: _routes(show.to(role)), hosts, proxy)
+    turns = asyncio.Semaphore(_MOST_PAGES)
+    return _guarded(lambda role: _routes(_Pages(console, sessions, role, turns)), hosts, proxy)
 
 
 def create_app_of_several(
     consoles: Iterable[tuple[Console, Sessions | None]], hosts: Iterable[str] = (), proxy: ProxyLogin | None = None
 ) -> Starlette:
     """Return the application for several clusters: each under ``/clusters/NAME``, the first also where ``/`` leads."""
-    shown = {console.name: _Pages(console, sessions) for console, sessions in consoles}
-    first = f"/clusters/{next(iter(shown))}/"
+    shown = [(console, sessions, asyncio.Semaphore(_MOST_PAGES)) for console, sessions in consoles]
+    first = f"/clusters/{shown[0][0].name}/"
 
     async def home(_: Request) -> Response:
         return RedirectResponse(first, 303)
 
     def routes(role: str) -> list[BaseRoute]:
-        mounts = [Mount(f"/clusters/{name}", routes=_routes(show.to(role))) for name, show in shown.items()]
+        mounts = [
+            Mount(f"/clusters/{console.name}", routes=_routes(_Pages(console, sessions, role, turns)))
+            for console, sessions, turns in shown
+        ]
         return [Route("/", home), *mounts]
 
     return _guarded(routes, hosts, proxy)
@@ -224,20 +226,17 @@ def _templates() -> Environment:
 
 
 class _Pages:
-    """Makes endpoints of handlers: runs them, and answers in the format that was asked for."""
+    """Makes endpoints of handlers: runs them, and answers in the format that was asked for.
 
-    def __init__(self, console: Console, sessions: Sessions | None) -> None:
+    :param role: of those who see the pages.
+    :param turns: the limit of pages that are made at the same time.
+    """
+
+    def __init__(self, console: Console, sessions: Sessions | None, role: str, turns: asyncio.Semaphore) -> None:
         self.console = console
         self.sessions = sessions
-        self._role = ADMIN
+        self._role, self._turns = role, turns
         self._templates = _templates()
-        self._turns = asyncio.Semaphore(_MOST_PAGES)
-
-    def to(self, role: str) -> _Pages:
-        """Return what makes the pages of a role; all share the limit of pages that are made at the same time."""
-        shown = copy(self)
-        shown._role = role  # noqa: SLF001 - of the same class
-        return shown
 
     @property
     def may_operate(self) -> bool:

@@ -50,7 +50,7 @@ class Step(NamedTuple):
     """A step of a path: to the member or item ``to``, to all of them if it is None; at any depth if ``is_deep``."""
 
     to: str | int | None
-    is_deep: bool = False
+    is_deep: bool
 
 
 Path = tuple[Step, ...]

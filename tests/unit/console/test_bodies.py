@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.console.bodies import HEX, JSON, TEXT, hex_dump, preview, show
+from rocketmq_py.console.bodies import HEX, JSON, TEXT, hex_dump, preview, preview_of_text, show
 
 
 def test_json_is_laid_out_with_its_numbers_and_keys_as_they_were():
@@ -38,6 +38,12 @@ def test_a_body_may_be_cut_within_a_character_of_four_bytes():
 def test_a_preview_has_eighty_characters():
     assert preview(b"x" * 80) == "x" * 80
     assert preview(b"x" * 81) == "x" * 80 + "…"
+
+
+def test_a_preview_of_a_text_has_eighty_characters_without_blanks_between_its_lines():
+    assert preview_of_text(" a\n\t b\x00") == "a b"
+    assert preview_of_text("x" * 80) == "x" * 80
+    assert preview_of_text("x" * 81) == "x" * 80 + "…"
 
 
 def test_a_dump_has_sixteen_bytes_in_a_line():
