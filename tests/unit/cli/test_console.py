@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from rocketmq_py.cli import console
+from rocketmq_py.cli.connect.contexts import Contexts, SavedCluster, save
 from rocketmq_py.console import server
 from rocketmq_py.server.monitoring.endpoint import MonitoringEndpoint
 from rocketmq_py.wire.signing import Credentials
@@ -165,6 +166,12 @@ def test_clusters_have_names(run, served):
     assert run("console --cluster east=e:1 --login --port 0").exit_code == 0
     [(name, namesrv, connect)] = served["sites"]
     assert (name, namesrv, connect(Credentials("key", "secret"))._credentials.access_key) == ("east", "e:1", "key")
+
+
+def test_a_saved_context_is_a_cluster(run, served, contexts_file):
+    save(Contexts(contexts={"prod": SavedCluster("prod:1", {"a": "b"})}), contexts_file)
+    assert run("console --cluster prod --cluster east=e:1 --port 0").exit_code == 0
+    assert served["sites"] == [("prod", "prod:1", None), ("east", "e:1", None)]
 
 
 @pytest.mark.parametrize(

@@ -132,3 +132,14 @@ def test_full_row_groups_are_written_at_once(tmp_path, monkeypatch):
             write(batch)
     metadata = pq.read_metadata(tmp_path / "x")
     assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [6, 6, 3]
+
+
+def test_a_file_without_messages_has_the_columns(tmp_path):
+    schema = pa.schema([("queueOffset", pa.int64())])
+    with (
+        (tmp_path / "x").open("wb") as out,
+        export_files.writer(out, schema, export_files.FileFormat.PARQUET, "auto"),
+    ):
+        pass
+    found = pq.read_table(tmp_path / "x")
+    assert (found.num_rows, found.schema.names) == (0, ["queueOffset"])
