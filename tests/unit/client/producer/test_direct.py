@@ -182,7 +182,8 @@ def test_with_natural_batches_a_lonely_thread_sends_itself() -> None:
 
 
 def test_with_batches_one_way_and_ordered_sends_overtake_nothing() -> None:
-    with directly(Producer, cluster(t={"a": 1}), batch_linger=10.0) as (producer, threads, network):
+    options = {"batch_linger": 60.0, "send_timeout": 300.0}  # a batch waits for half of the timeout at most
+    with directly(Producer, cluster(t={"a": 1}), **options) as (producer, threads, network):
         warm_up = producer.send_async(Message("t", b"first"))
         producer.flush()
         assert warm_up.done()
