@@ -172,6 +172,12 @@ class RenewedReceipts:
             held = self._held.pop(handle)
             self.give_back(held.session, held.group, held.topic, held.newest)
 
+    def all_left(self) -> None:
+        """Make the messages of all clients visible soon."""
+        held, self._held = self._held, {}
+        for one in held.values():
+            self.give_back(one.session, one.group, one.topic, one.newest)
+
     def give_back(self, session: Session, group: str, topic: str, receipt: Receipt) -> None:
         """Make a message visible soon, since its client does not work on it."""
         self._requests.run_alone(session.peer, receipt.change(topic, group, _BACK_SOON_MS), _log_failure)

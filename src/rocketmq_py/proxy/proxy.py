@@ -187,6 +187,8 @@ class Proxy:
         if self._access is not None:
             await self._access.stop()
         await self._requests.stop()
+        self.service.leave()
+        await self._requests.finish()
         await self._producers.stop()
         await self.facts.stop()
         await self._instance.stop()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from rocketmq_py.errors import BadHeader, ConfigError, NetworkError, RocketMQError
@@ -55,6 +57,7 @@ class RemoteRequests(Requests):
         self._timeout = timeout
         self._work = Background()
         self._running = {True: 0, False: 0}  # by whether it is a pop
+        self._answered = asyncio.Event()
         self.figures = Figures()
 
     @property
@@ -65,6 +68,14 @@ class RemoteRequests(Requests):
     async def stop(self) -> None:
         """Give up all requests."""
         await self._work.stop()
+
+    async def finish(self) -> None:
+        """Wait for the replies to all requests, for a limited time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._timeout):
+                while self._work.runs:
+                    self._answered.clear()
+                    await self._answered.wait()
 
     def is_here(self, broker: str) -> bool:
         return self._facts.master(broker) is not None
@@ -119,6 +130,7 @@ class RemoteRequests(Requests):
             reply = await self._ask(inner)
         finally:
             self._running[is_pop] -= 1
+            asyncio.get_running_loop().call_soon(self._answered.set)
         deliver(reply)
 
     async def _ask(self, inner: Inner) -> Reply:

@@ -8,10 +8,24 @@ import pytest
 
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.protocol.codes import RequestCode
-from rocketmq_py.protocol.grpc.service import SendMessageRequest, SendMessageResponse
+from rocketmq_py.protocol.grpc.definition import (
+    Broker,
+    FilterExpression,
+    Resource,
+    Settings,
+    Subscription,
+    SubscriptionEntry,
+)
+from rocketmq_py.protocol.grpc.enums import ClientType
+from rocketmq_py.protocol.grpc.service import (
+    ReceiveMessageResponse,
+    SendMessageRequest,
+    SendMessageResponse,
+    TelemetryCommand,
+)
 from rocketmq_py.proxy import CallNeeds
 from rocketmq_py.server.monitoring.settings import Place
-from tests.unit.grpc.calls import new_message
+from tests.unit.grpc.calls import new_message, receive_request
 from tests.unit.proxy.cluster import A, FakeCluster, ProxyCalls
 
 
@@ -83,3 +97,42 @@ async def test_health_and_metrics_are_served(cluster: FakeCluster) -> None:
         assert (await page(port, "/readyz"))[0] == 200
     finally:
         await calls.proxy.stop()
+
+
+async def test_messages_on_which_push_consumers_work_return_soon_when_it_stops(cluster: FakeCluster) -> None:
+    calls = ProxyCalls(cluster, port=0)
+    await calls.proxy.start()
+    for _ in range(4):
+        await calls.ask("SendMessage", SendMessageRequest(messages=[new_message("t")]), SendMessageResponse)
+    entry = SubscriptionEntry(topic=Resource(name="t"), expression=FilterExpression(type=1, expression="*"))
+    subscription = Subscription(group=Resource(name="g"), subscriptions=[entry])
+    stream = calls.settings(Settings(client_type=ClientType.PUSH_CONSUMER, subscription=subscription))
+    await calls.open(stream, TelemetryCommand)
+    request = receive_request("t", "g", auto_renew=True)
+    assert request.message_queue is not None
+    request.message_queue.broker = Broker(name="a")
+    answers = await calls.ask_many("ReceiveMessage", request, ReceiveMessageResponse)
+    assert calls.service.renewed == len([1 for answer in answers if answer.message is not None]) == 2
+    await calls.proxy.stop()
+    changes = cluster.sent(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    assert [(broker, header.invisible_time) for broker, header in changes] == [("a", 1_000)] * 2
+    assert calls.service.renewed == 0
+
+
+async def test_a_stop_waits_for_a_broker_that_does_not_answer_for_a_limited_time(cluster: FakeCluster) -> None:
+    calls = ProxyCalls(cluster, port=0, timeout=0.01)
+    await calls.proxy.start()
+    gone = asyncio.Event()
+
+    async def never(address: str) -> None:
+        del address
+        gone.set()
+        await asyncio.Event().wait()
+
+    cluster.answers[RequestCode.SEND_MESSAGE_V2] = never
+    calls.start("SendMessage", SendMessageRequest(messages=[new_message("t")]))
+    await gone.wait()
+    await calls.proxy._requests.finish()
+    assert calls.proxy._requests.running == {"pop": 0, "other": 1}
+    await calls.proxy.stop()
+    assert calls.proxy._requests.running == {"pop": 0, "other": 0}
