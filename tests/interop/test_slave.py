@@ -7,6 +7,7 @@ asks for topics and offsets a minute after its start, and not before: both trios
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,6 +21,7 @@ from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.protocol.headers.offset import ResetOffset, UpdateConsumerOffset
 from rocketmq_py.protocol.headers.send import ConsumerSendMsgBack
+from rocketmq_py.protocol.headers.topic import TopicName
 from rocketmq_py.protocol.headers.transaction import EndTransaction
 from rocketmq_py.wire import fastjson
 from tests.interop.javapeer import JavaPeer, free_port_block, options
@@ -61,6 +63,7 @@ class Trio:
         with Admin(self.namesrv) as admin:
             admin.create_topic("orders", 2)
             admin.create_topic("events", QUEUES)
+            admin.create_topic("again", 1)
             admin.create_group(GROUP)
             admin.set_request_mode(GROUP, "orders", "POP")
         for _ in range(5):
@@ -180,6 +183,40 @@ def test_slaves_of_both_kinds_answer_alike(filled: Trio) -> None:
         theirs, answer = ask(java, Code.PULL_MESSAGE, header), ask(ours, Code.PULL_MESSAGE, header)
         said = {key: value for key, value in theirs.ext.items() if value}
         assert (answer.code, answer.ext, answer.body) == (theirs.code, said, theirs.body), header
+
+
+def send_again(master: str, *bodies: bytes) -> None:
+    """Sends to a topic with one queue; the first of them gets queue offset 0."""
+    for number, body in enumerate(bodies):
+        answer = ask(master, Code.SEND_MESSAGE_V2, send("again"), body)
+        assert (answer.code, answer.ext.get("queueOffset")) == (0, str(number)), answer
+
+
+def served(address: str) -> list[bytes]:
+    """Bodies of the messages that a broker serves from the begin of the queue of ``again``."""
+    return re.findall(rb"(?:old|new)-\d", ask(address, Code.PULL_MESSAGE, pull("again")).body)
+
+
+def test_slaves_follow_a_topic_that_is_deleted_and_created_again(filled: Trio) -> None:
+    """A Java slave does not: it keeps the deleted messages, puts the first new one behind them, leaves out the others.
+
+    It puts an entry for queue offset 0 wherever its queue ends, and takes those for other offsets below for repeats.
+    """
+    old, new = [[b"%s-%d" % (name, number) for number in range(count)] for name, count in ((b"old", 5), (b"new", 3))]
+    asyncio.run(topic_on_all(filled.namesrv, "again"))
+    send_again(filled.master, *old)
+    for address in (filled.master, *filled.slaves.values()):
+        assert eventually(partial(served, address), lambda found: len(found) >= len(old)) == old, address
+    assert ask(filled.master, Code.DELETE_TOPIC_IN_BROKER, TopicName(topic="again")).code == 0
+    with Admin(filled.namesrv) as admin:
+        admin.create_topic("again", 1)
+    send_again(filled.master, *new)
+    for address in (filled.master, filled.slaves["ours"]):
+        assert eventually(partial(served, address), lambda found: len(found) == len(new)) == new, address
+    at_java = [*old, new[0]]
+    assert eventually(partial(served, filled.slaves["java"]), lambda found: len(found) > len(old)) == at_java
+    asyncio.run(caught_up(filled.namesrv))
+    assert served(filled.slaves["java"]) == at_java
 
 
 def test_mqadmin_lists_master_and_slave(filled: Trio, java: JavaPeer) -> None:
