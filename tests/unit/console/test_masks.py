@@ -108,7 +108,7 @@ def test_long_bodies_are_hidden() -> None:
 
 def test_without_rules_bodies_are_shown_and_without_bodies_none() -> None:
     assert Masks().of_page().show(b"\x00").decoder == HEX
-    assert Masks().of_page().preview(b"a") == "a"
+    assert [Masks().of_page().preview(body) for body in (b"a", b'{"a":1}', b"\x00")] == ["a", '{"a":1}', " "]
     hidden = Masks(are_hidden=True).of_page()
     assert (hidden.preview(b"a"), hidden.show(b"a").text, hidden.show(b"a").decoder) == (None, "", HIDDEN)
     assert [masks.is_open for masks in (Masks(), Masks(["x"]), Masks(paths=["$"]), Masks(are_hidden=True))] == [

@@ -64,6 +64,12 @@ def test_later_parts_of_many_queues_stay_within_the_budget(admin):
     assert page.left == dict.fromkeys(QUEUES, (0, 1_000 - 71))
 
 
+def test_a_part_has_at_most_1024_offsets(admin):
+    admin.stored[QUEUES[0]] = [message(b"x", queue=0, offset=number, stored=1000) for number in range(3_000)]
+    page = scan(admin, {QUEUES[0]: (0, 3_000)}, 16, accepts=lambda _: False, budget=Budget(offsets=1_700))
+    assert page.looked_at == 32 + 128 + 512 + 1_024 + 1_024
+
+
 def test_messages_are_found_by_what_they_are_asked_for_and_a_long_search_goes_on(admin):
     left, found, stops = dict.fromkeys(QUEUES, (0, 30)), [], []
     while left:
