@@ -13,6 +13,8 @@ import pytest
 from rocketmq_py.aio import ClientInstance, Producer
 from rocketmq_py.client.send.futures import SendFuture
 from rocketmq_py.client.send.gates import Gates
+from rocketmq_py.client.send.options import Options
+from rocketmq_py.core.producer.accumulator import BatchLimits
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import (
@@ -195,6 +197,20 @@ def test_retries_of_refusals_back_off() -> None:
     assert 5 <= len(times) <= 14
     gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
     assert gaps[0] < 0.15 < max(gaps)
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [({"batch_buffer_bytes": 10}, 30), ({"batch_buffer_bytes": 10, "batch_linger": 1.0}, 10),
+     ({"batch_buffer_bytes": 90, "batch_linger": 1.0}, 30)],
+)  # fmt: skip
+def test_the_buffer_of_batches_limits_only_producers_that_make_them(options: dict[str, Any], limit: int) -> None:
+    window = Options(max_pending_bytes=30, batch=BatchLimits(options.get("batch_linger", 0.0)),
+                     batch_buffer_bytes=options["batch_buffer_bytes"]).window  # fmt: skip
+    window.enter(limit - 1)
+    assert not window.is_full
+    window.enter(1)
+    assert window.is_full
 
 
 def test_a_route_without_a_master_is_looked_up_until_it_has_one() -> None:
