@@ -18,6 +18,7 @@ from rocketmq_py.server.buffers import Buffers
 from rocketmq_py.server.fault_log import FaultLog
 from rocketmq_py.server.grpc.call import Call, Methods
 from rocketmq_py.server.peer import Peer
+from rocketmq_py.server.sliced_work import ReadTurns
 from rocketmq_py.server.slow_turns import SlowTurns
 from rocketmq_py.wire.grpc import (
     CONTENT_TYPE,
@@ -54,6 +55,7 @@ class Owner(Protocol):
     max_frame: int
     write_limit: int
     slow_turns: SlowTurns
+    turns: ReadTurns
 
     def connected(self, connection: GrpcConnection) -> None: ...
 
@@ -118,6 +120,10 @@ class GrpcConnection(asyncio.Protocol):
         if self._events:
             self._events += events
             self._flush()
+        elif events and not self._owner.turns.admits():
+            self._events = deque(events)
+            self._flush()
+            self._postpone()
         else:
             self._handle(events)
 
@@ -131,7 +137,7 @@ class GrpcConnection(asyncio.Protocol):
         self._paused = False
         self._owner.buffers.discard(self)
         if self._events:
-            asyncio.get_running_loop().call_soon(self._handle_rest)
+            self._owner.turns.wait(self._handle_rest)
         elif not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -166,12 +172,19 @@ class GrpcConnection(asyncio.Protocol):
         self._is_handling = False
         self._events = deque(left)
         self._flush()
-        if self._events and not self._transport.is_closing():
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._handle_rest)
+        if self._events:
+            self._postpone()
         seconds = monotonic() - begin
         if seconds > SLICE_SECONDS:
             self._owner.slow_turns.note(f"calls of {self.peer.address}", seconds)
+
+    def _postpone(self) -> None:
+        """Handle events in a later turn of the event loop; the connections take turns."""
+        if self._transport.is_closing():
+            return
+        self._transport.pause_reading()
+        if not self._paused:
+            self._owner.turns.wait(self._handle_rest)
 
     def _handle_rest(self) -> None:
         if self._paused or self._transport.is_closing():

@@ -74,8 +74,22 @@ class Methods:
         return self.fault
 
 
+class Turns:
+    """The time that all connections may take in a turn of the event loop; it is used up if ``is_over``."""
+
+    def __init__(self):
+        self.is_over = False
+
+    def admits(self):
+        return not self.is_over
+
+    def wait(self, serve):
+        asyncio.get_running_loop().call_soon(serve)
+
+
 class Owner:
     def __init__(self):
+        self.turns = Turns()
         self.buffers = Buffers(1 << 40)
         self.fault_log = FaultLog()
         self.max_frame = 1000
@@ -289,6 +303,21 @@ def test_the_events_of_a_long_read_are_handled_in_several_turns(site, monkeypatc
     asyncio.run(turns())
     assert site.ends() == {1: b"0", 3: b"0", 5: b"0"}
     assert "calls of 10.0.0.9:5" in site.owner.long
+
+
+def test_calls_wait_for_the_next_turn_if_other_connections_have_used_up_this_one(site):
+    site.owner.turns.is_over = True
+
+    async def turns():
+        site.connection.data_received(call(1) + frames.frame(frames.PING, 0, 0, b"12345678"))
+        assert site.transport.done == ["pause_reading"]
+        assert [kind for kind, _, _ in site.frames()] == [frames.PING]
+        site.connection.data_received(call(3))
+        await asyncio.sleep(0)
+        assert site.transport.done[-1] == "resume_reading"
+
+    asyncio.run(turns())
+    assert site.ends() == {1: b"0", 3: b"0"}
 
 
 def test_a_client_that_does_not_read_is_not_read_from_and_cut_off_in_the_end(site, caplog):
