@@ -64,7 +64,9 @@ def encode_entries(
         entries = bytearray(_ENTRY.pack(0, 0, _seconds(timestamps[0] - begin), 0) * count)
     else:
         entries = bytearray(ENTRY_SIZE * count)
-        seconds = (_seconds(timestamp - begin) for timestamp in timestamps)
+        seconds = [(timestamp - begin) // 1000 for timestamp in timestamps]
+        if min(seconds) < 0 or max(seconds) > _MAX_SECONDS:
+            seconds = [_seconds(timestamp - begin) for timestamp in timestamps]
         put(entries, _SECONDS_AT, ENTRY_SIZE, pack(f">{count}i", *seconds), 4)
     put(entries, _HASH_AT, ENTRY_SIZE, pack(f">{count}i", *hashes), 4)
     put(entries, _PHYSICAL_AT, ENTRY_SIZE, pack(f">{count}q", *physicals), 8)
