@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from rocketmq_py.core.consumer.orderly import OrderedQueue
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
+from rocketmq_py.errors import BadHeader
 from rocketmq_py.model import ConsumeFromWhere, MessageExt, MessageQueue
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.bodies.pop import BatchAck
@@ -105,11 +106,9 @@ def attach_receipts(
     counts = parse_order_counts(answer.order_count_info) if order else {}
     popped = []
     for message in messages:
-        # Popped from a retry topic: the broker has set the receipt. The bytes may also end another name.
-        own = message.properties.get(Property.POP_CK) if _CK in message.raw_properties else None
-        if own is not None:
-            receipt = ExtraInfo.parse(own)
-        else:
+        # Popped from a retry topic: the broker has set the receipt.
+        receipt = _own_receipt(message)
+        if receipt is None:
             receipt = _receipt(message, starts, broker_name, answer)
             _count(message, receipt, counts)
         added = {Property.POP_CK: receipt.encode()}
@@ -133,6 +132,20 @@ def missing_offsets(popped: Sequence[PoppedMessage], answer: PopResponse) -> lis
     found = {((receipt.retry, receipt.queue_id), message.queue_offset) for message, receipt in popped}
     told = parse_msg_offsets(answer.msg_offset_info)
     return [(place, offset) for place, offsets in told.items() for offset in offsets if (place, offset) not in found]
+
+
+def _own_receipt(message: MessageExt) -> ExtraInfo | None:
+    """Return the receipt in the properties of a message; None if there is none.
+
+    What is no receipt was set by the producer of the message, and must not cost others of the same pop.
+    """
+    own = message.properties.get(Property.POP_CK) if _CK in message.raw_properties else None  # may end another name
+    if own is None:
+        return None
+    try:
+        return ExtraInfo.parse(own)
+    except BadHeader:
+        return None
 
 
 def _receipt(message: MessageExt, starts: dict[Place, int], broker_name: str, answer: PopResponse) -> ExtraInfo:

@@ -95,6 +95,15 @@ def test_a_property_whose_name_ends_like_that_of_the_receipt_is_none():
     assert one.receipt == ExtraInfo(2, 1000, 60000, 3, "0", "b", 0, 2)
 
 
+@pytest.mark.parametrize("text", [b"nonsense", b"1 2 3 4 5 b 0 x", b"1 2 3"])
+def test_a_receipt_that_is_none_costs_no_other_message(text):
+    """Producers can set the property in the messages of a batch."""
+    first, second = popped(message(2, properties=b"POP_CK\x01%b\x02" % text), message(3), start_offset_info="0 0 2")
+    assert first.receipt == ExtraInfo(2, 1000, 60000, 3, "0", "b", 0, 2)
+    assert first.message.properties["POP_CK"] == "2 1000 60000 3 0 b 0 2"
+    assert second.receipt.offset == 3
+
+
 def test_a_message_with_the_name_of_a_retry_topic_gets_the_requested_topic():
     [one] = popped(message(2, topic="%RETRY%g_T"), start_offset_info="1 0 2;0 0 7")
     assert one.message.topic == "T"
