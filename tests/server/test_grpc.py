@@ -461,7 +461,8 @@ def test_a_message_with_too_many_attempts_becomes_a_dead_letter(peer, admin, top
 
 
 def test_bounds_of_a_receive(peer, topic, group):
-    assert peer.status("ReceiveMessage", receive_request(topic, group)) == Code.UNRECOGNIZED_CLIENT_TYPE
+    request = receive_request(topic, group, auto_renew=True)
+    assert peer.status("ReceiveMessage", request) == Code.UNRECOGNIZED_CLIENT_TYPE
     peer.consume(topic, group)
     for seconds in (9, 43_201):
         assert receive(peer, topic, group, invisible=seconds)[0] == Code.ILLEGAL_INVISIBLE_TIME

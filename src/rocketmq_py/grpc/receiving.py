@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from rocketmq_py.core.access.permissions import Action
+from rocketmq_py.core.grpc.settings import backoff_of
 from rocketmq_py.core.grpc.waiting import RENEWED_INVISIBLE_MS, check_invisible, polling_ms
 from rocketmq_py.core.pop.receipts import PoppedMessage
 from rocketmq_py.errors import BadHeader, BrokerError, CorruptRecord
@@ -14,11 +15,11 @@ from rocketmq_py.grpc.popped import Popped, PoppedAnswers, Wanted, encoded
 from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts, acks_of
 from rocketmq_py.grpc.replies import common_status, group_name, status_of, topic_name
 from rocketmq_py.grpc.requests import Inner, Requests
-from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions
+from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions, TelemetryPeer
 from rocketmq_py.properties import Property
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
-from rocketmq_py.protocol.grpc.definition import FilterExpression, MessageQueue, Status, Timestamp
-from rocketmq_py.protocol.grpc.enums import Code, FilterType
+from rocketmq_py.protocol.grpc.definition import FilterExpression, MessageQueue, Settings, Status, Timestamp
+from rocketmq_py.protocol.grpc.enums import ClientType, Code, FilterType
 from rocketmq_py.protocol.grpc.refusal import OK, CallRefused
 from rocketmq_py.protocol.grpc.service import (
     AckMessageEntry,
@@ -50,6 +51,10 @@ _NO_MESSAGES = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
 _TYPES = {FilterType.SQL: "SQL92"}
 
 
+_MOST_UNANNOUNCED = 10_000
+"""Maximum number of clients that are remembered to have sent no settings."""
+
+
 class Receiving:
     """Pops messages for calls, and acknowledges them.
 
@@ -70,6 +75,7 @@ class Receiving:
         self._answers = answers
         self._check_ack = check_ack
         self._clock = clock
+        self._unannounced: dict[str, Session] = {}
 
     # -- receiving
 
@@ -80,7 +86,7 @@ class Receiving:
         topic = topic_name(queue.topic)
         self._access.check(call, RequestCode.POP_MESSAGE, _SUB, topic=topic, group=group)
         client_id = call.header(b"x-mq-client-id")
-        session = self._sessions.find(client_id)
+        session = self._sessions.find(client_id) or self._unannounced.get(client_id)
         if session is None:
             self._sessions.wait(client_id, lambda: self._receive_late(call, request, (topic, group, queue.id)))
             return
@@ -90,12 +96,30 @@ class Receiving:
         """Receive for a client whose settings had not arrived when it called."""
         session = self._sessions.find(call.header(b"x-mq-client-id"))
         try:
-            if session is None:
-                raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)  # noqa: TRY301
+            session = session or self._without_settings(call, request, place[1])
             if call.is_open:
                 self._receive(call, request, session, place)
         except CallRefused as e:
             call.answer(StatusResponse(status=e.status()).encode())
+
+    def _without_settings(self, call: Call, request: ReceiveMessageRequest, group: str) -> Session:
+        """Return a session with the settings of a group, for a client that has sent none.
+
+        After a restart of the broker a client may send them again after minutes only, Apache's for Python after five.
+
+        :raises CallRefused: its receipts are to be renewed, for which it needs a telemetry stream.
+        """
+        if request.auto_renew:
+            raise CallRefused(Code.UNRECOGNIZED_CLIENT_TYPE, NO_SETTINGS)
+        config = self._groups.find(group)
+        policy = None if config is None else backoff_of(config)
+        settings = Settings(client_type=ClientType.SIMPLE_CONSUMER, backoff_policy=policy)
+        client_id = call.header(b"x-mq-client-id")
+        session = Session(client_id, settings, TelemetryPeer(call), "", self._clock(), group)
+        if len(self._unannounced) >= _MOST_UNANNOUNCED:
+            self._unannounced.clear()
+        self._unannounced[client_id] = session
+        return session
 
     def _receive(
         self, call: Call, request: ReceiveMessageRequest, session: Session, place: tuple[str, str, int]

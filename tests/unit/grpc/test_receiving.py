@@ -276,6 +276,22 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
+def test_a_client_that_sends_no_settings_again_gets_messages(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a restart of its broker, for instance: Apache's client for Python sends them every five minutes."""
+    monkeypatch.setattr("rocketmq_py.grpc.sessions.WAIT_SECONDS", 0.01)
+
+    async def receive() -> None:
+        calls.client_id = "unannounced"
+        for body in (b"first", b"second"):
+            calls.send(new_message("t", body))
+            stream = calls.start("ReceiveMessage", receive_request("t", "g"))
+            if body == b"first":
+                await until(lambda stream=stream: stream.carrier.end is not None)  # type: ignore[misc]
+            assert [one.body for one in answer_of(stream)[1]] == [body]
+
+    asyncio.run(receive())
+
+
 def test_a_call_waits_for_the_settings_of_its_client(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rocketmq_py.grpc.sessions.WAIT_SECONDS", 0.01)
 
@@ -291,7 +307,7 @@ def test_a_call_waits_for_the_settings_of_its_client(calls: Calls, monkeypatch: 
         assert answer_of(other)[0] == Code.ILLEGAL_INVISIBLE_TIME
         assert gone.carrier.messages == []
         calls.client_id = "never"
-        never = calls.start("ReceiveMessage", receive_request("t", "g"))
+        never = calls.start("ReceiveMessage", receive_request("t", "g", auto_renew=True))
         await until(lambda: never.carrier.end is not None)
         [answer] = never.received(ReceiveMessageResponse)
         assert answer.status is not None
