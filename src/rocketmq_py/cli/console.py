@@ -17,6 +17,7 @@ from rocketmq_py.cli.connect.connect import Target, choose, cluster_options
 from rocketmq_py.cli.connect.contexts import file_path, load
 from rocketmq_py.cli.connect.security import CliSecurity
 from rocketmq_py.cli.output.failures import CommandFailure, Status
+from rocketmq_py.cli.server.monitoring_options import monitoring_options
 from rocketmq_py.cli.supervisor import end_of_input
 
 if TYPE_CHECKING:
@@ -83,13 +84,7 @@ PASSWORD_VARIABLE = "ROCKETMQ_CONSOLE_KEY_PASSWORD"  # noqa: S105 - the name of 
 )
 @click.option("--https-cert", metavar="FILE", help="Serve with TLS: the console's certificate; PEM.")
 @click.option("--https-key", metavar="FILE", help=f"Its private key; its password is in {PASSWORD_VARIABLE}.")
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    help="Also serve /metrics, /livez, /readyz and /startupz, on this port; 0 picks a free one.",
-)
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="H", help="Address of that port.")
+@monitoring_options
 @click.option("--supervised", is_flag=True, hidden=True)
 @cluster_options
 def command(supervised: bool, target: Target, **options: Any) -> None:

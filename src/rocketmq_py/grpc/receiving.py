@@ -52,7 +52,7 @@ _TYPES = {FilterType.SQL: "SQL92"}
 
 
 _MOST_UNANNOUNCED = 10_000
-"""Maximum number of clients that are remembered to have sent no settings."""
+"""Maximum number of clients for whose settings no call waits any more."""
 
 
 class Receiving:
@@ -75,7 +75,7 @@ class Receiving:
         self._answers = answers
         self._check_ack = check_ack
         self._clock = clock
-        self._unannounced: dict[str, Session] = {}
+        self._unannounced: set[str] = set()
 
     # -- receiving
 
@@ -86,10 +86,11 @@ class Receiving:
         topic = topic_name(queue.topic)
         self._access.check(call, RequestCode.POP_MESSAGE, _SUB, topic=topic, group=group)
         client_id = call.header(b"x-mq-client-id")
-        session = self._sessions.find(client_id) or self._unannounced.get(client_id)
-        if session is None:
+        session = self._sessions.find(client_id)
+        if session is None and client_id not in self._unannounced:
             self._sessions.wait(client_id, lambda: self._receive_late(call, request, (topic, group, queue.id)))
             return
+        session = session or self._without_settings(call, request, group)
         self._receive(call, request, session, (topic, group, queue.id))
 
     def _receive_late(self, call: Call, request: ReceiveMessageRequest, place: tuple[str, str, int]) -> None:
@@ -115,11 +116,10 @@ class Receiving:
         policy = None if config is None else backoff_of(config)
         settings = Settings(client_type=ClientType.SIMPLE_CONSUMER, backoff_policy=policy)
         client_id = call.header(b"x-mq-client-id")
-        session = Session(client_id, settings, TelemetryPeer(call), "", self._clock(), group)
         if len(self._unannounced) >= _MOST_UNANNOUNCED:
             self._unannounced.clear()
-        self._unannounced[client_id] = session
-        return session
+        self._unannounced.add(client_id)
+        return Session(client_id, settings, TelemetryPeer(call), "", self._clock(), group)
 
     def _receive(
         self, call: Call, request: ReceiveMessageRequest, session: Session, place: tuple[str, str, int]

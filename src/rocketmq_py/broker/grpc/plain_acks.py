@@ -6,13 +6,13 @@ is checked once. Calls with anything unusual are handled one by one, which also 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from rocketmq_py.accelerator import Accelerator, CallAck
+from rocketmq_py.broker.grpc.calls_of_read import CallsOfRead, Waiting
 from rocketmq_py.broker.grpc.local_requests import LocalRequests
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.errors import BadHeader, BrokerError
@@ -28,14 +28,7 @@ from rocketmq_py.protocol.names import topic_fault
 from rocketmq_py.protocol.pop_handle import ExtraInfo
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.reply import Reply
-from rocketmq_py.wire.grpc import GrpcStatus
 
-_log = logging.getLogger(__name__)
-
-_LARGEST = 64 * 1024
-"""Larger requests are handled one by one."""
-_MOST = 128
-"""Requests that are handled together; if all need special treatment, that takes some ten milliseconds."""
 _SUB = (Action.SUB,)
 _OK = OK.encode()
 
@@ -69,7 +62,7 @@ class _Place(NamedTuple):
     pop: tuple[int, int, int, int, str, str, int]
 
 
-class PlainAcks:
+class PlainAcks(CallsOfRead):
     """Collects the acknowledgements of a read, and handles them when it ends.
 
     :param parts: those of a broker, which knows whether the message of an ack exists.
@@ -80,39 +73,16 @@ class PlainAcks:
         self, parts: Parts, requests: LocalRequests, receipts: RenewedReceipts, alone: Callable[[Call, bytes], None],
         accelerator: Accelerator,
     ) -> None:  # fmt: skip
+        super().__init__(alone, "acknowledgements")
         assert parts.check_ack is not None
         self._requests = requests
         self._access = parts.access
         self._receipts = receipts
         self._check_ack = parts.check_ack
         self._clock = parts.clock
-        self._alone = alone
         self._accelerator = accelerator
-        self._waiting: list[tuple[Call, bytes]] = []
 
-    def add(self, call: Call, data: bytes) -> None:
-        """Take a request, which is handled before the end of its read."""
-        if len(data) > _LARGEST or not call.metadata.get(b"x-mq-client-id", b"").strip():
-            self._alone(call, data)
-            return
-        call.on_message = None
-        self._waiting.append((call, data))
-        if len(self._waiting) >= _MOST:
-            self.acknowledge()
-
-    def acknowledge(self) -> None:
-        """Handle the requests that wait."""
-        if not self._waiting:
-            return
-        waiting, self._waiting = [one for one in self._waiting if one[0].is_open], []
-        try:
-            self._acknowledge(waiting)
-        except Exception:  # noqa: BLE001 - as for each call: the clients wait for answers
-            _log.exception("acknowledgements by gRPC failed")
-            for call, _ in waiting:
-                call.end(GrpcStatus.INTERNAL, "the server failed; its log says why")
-
-    def _acknowledge(self, waiting: list[tuple[Call, bytes]]) -> None:
+    def _handle(self, waiting: list[Waiting]) -> None:
         together: dict[_Place, list[_Part]] = {}
         for call, data in waiting:
             ack = self._accelerator.call_ack(data)

@@ -6,12 +6,12 @@ by the rules of :mod:`rocketmq_py.grpc.sending`, what they become. Others are st
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 from rocketmq_py.accelerator import Accelerator, CallSends, CallTarget
+from rocketmq_py.broker.grpc.calls_of_read import CallsOfRead, Waiting
 from rocketmq_py.broker.grpc.local_requests import LocalRequests
 from rocketmq_py.core.grpc.messages import (
     BORN_HOST,
@@ -35,21 +35,12 @@ from rocketmq_py.protocol.grpc.service import SendMessageRequest, SendMessageRes
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.peer import Peer
 from rocketmq_py.server.reply import Reply, RunReply
-from rocketmq_py.wire.grpc import GrpcStatus
 from rocketmq_py.wire.record import COMPRESSED
 
-_log = logging.getLogger(__name__)
-
-_LARGEST = 64 * 1024
-"""Larger requests are stored alone: a run copies the bodies of its messages once more."""
-_MOST = 128
-"""Requests that are stored together; if all need special treatment, that takes some ten milliseconds."""
 _CACHED, _SHORT = 4096, 1024
 """So many kinds are remembered at most, of those with so many bytes."""
 _OK = StatusResponse(status=OK).encode()
 _TYPES = (MessageType.NORMAL, MessageType.FIFO)
-
-Waiting = tuple[Call, bytes]
 
 
 class _Kind(NamedTuple):
@@ -67,7 +58,7 @@ class _Kind(NamedTuple):
     names_host: bool
 
 
-class PlainSends:
+class PlainSends(CallsOfRead):
     """Collects the sends of a read, and stores them when it ends.
 
     :param sending: the rules.
@@ -77,38 +68,14 @@ class PlainSends:
     def __init__(
         self, requests: LocalRequests, sending: Sending, alone: Callable[[Call, bytes], None], accelerator: Accelerator
     ) -> None:
+        super().__init__(alone, "sends")
         self._requests = requests
         self._sending = sending
-        self._alone = alone
         self._accelerator = accelerator
-        self._waiting: list[Waiting] = []
         self._kinds: dict[bytes, _Kind | None] = {}
         self._turn = 0
 
-    def add(self, call: Call, data: bytes) -> None:
-        """Take a request, which is handled before the end of its read."""
-        if len(data) > _LARGEST or not call.metadata.get(b"x-mq-client-id", b"").strip():
-            self.store()
-            self._alone(call, data)
-            return
-        call.on_message = None
-        self._waiting.append((call, data))
-        if len(self._waiting) >= _MOST:
-            self.store()
-
-    def store(self) -> None:
-        """Handle the requests that wait, in their order."""
-        if not self._waiting:
-            return
-        waiting, self._waiting = [one for one in self._waiting if one[0].is_open], []
-        try:
-            self._store(waiting)
-        except Exception:  # noqa: BLE001 - as for each call: the clients wait for answers
-            _log.exception("sends by gRPC failed")
-            for call, _ in waiting:
-                call.end(GrpcStatus.INTERNAL, "the server failed; its log says why")
-
-    def _store(self, waiting: list[Waiting]) -> None:
+    def _handle(self, waiting: list[Waiting]) -> None:
         sends = self._accelerator.call_sends([data for _, data in waiting], MAX_PROPERTIES_BYTES)
         kinds, targets, topics = sends.kinds(), list[CallTarget | None](), list[str]()
         numbers: list[int] = []

@@ -20,12 +20,12 @@ def own_service(parts: Parts, requests: LocalRequests) -> MessagingService:
 
     def plain_sends(sending: Sending, alone: Take) -> Take:
         plain = PlainSends(requests, sending, alone, accelerator)
-        requests.before_finish.append(plain.store)
+        requests.before_finish.append(plain.finish)
         return plain.add
 
     def plain_acks(receipts: RenewedReceipts, alone: Take) -> Take:
         plain = PlainAcks(parts, requests, receipts, alone, accelerator)
-        requests.before_finish.append(plain.acknowledge)
+        requests.before_finish.append(plain.finish)
         return plain.add
 
     return MessagingService(parts, Faster(accelerator, plain_sends, plain_acks))

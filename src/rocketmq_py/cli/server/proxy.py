@@ -11,6 +11,7 @@ import click
 
 from rocketmq_py.cli.connect.connect import Target, cluster_options
 from rocketmq_py.cli.server.logs import log_as, logging_options
+from rocketmq_py.cli.server.monitoring_options import monitoring_options
 from rocketmq_py.cli.server.settings import is_loopback, ready
 
 if TYPE_CHECKING:
@@ -49,13 +50,7 @@ KEY_PASSWORD = "ROCKETMQ_PROXY_KEY_PASSWORD"  # noqa: S105 - the name of the var
     help="What calls need: nothing, the signature of a user of the cluster, or this user's permissions, too.  "
     "[default: authorize with an access key, else open]",
 )  # fmt: skip
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    help="Also serve /metrics, /livez, /readyz and /startupz, on this port; 0 picks a free one.",
-)
-@click.option("--metrics-host", default="127.0.0.1", show_default=True, metavar="H", help="Address of that port.")
+@monitoring_options
 @cluster_options
 @logging_options
 def command(listen: str, target: Target, log_level: str | None, log_format: str, **options: Any) -> None:
