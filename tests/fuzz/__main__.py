@@ -13,7 +13,7 @@ import click
 from tests.fuzz.run import Outcome, fuzz
 from tests.fuzz.targets import TARGETS
 
-SHARES = {"broker": 0.6, "namesrv": 0.15, "ha": 0.04, "grpc": 0.2, "proxied": 0.01}
+SHARES = {"broker": 0.6, "namesrv": 0.15, "ha": 0.04, "grpc": 0.15, "grpc-front": 0.05, "proxied": 0.01}
 """Parts of all frames that each target gets: the broker has most request codes."""
 
 

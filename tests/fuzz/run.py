@@ -177,7 +177,7 @@ async def fuzz(
 ) -> Outcome:
     """Send mutated frames to a new server of a kind.
 
-    :param name: of the target: broker, namesrv, ha, grpc or proxied, which always uses sockets.
+    :param name: of the target: broker, namesrv, ha, grpc, grpc-front or proxied, which always uses sockets.
     :param root: an empty directory for its files.
     :raises AssertionError: what well-formed requests stored is not there.
     """

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from rocketmq_py.broker.broker import Broker
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -19,6 +19,7 @@ from rocketmq_py.protocol.headers.namesrv import RegisterBroker
 from rocketmq_py.protocol.headers.pull import PullMessage
 from rocketmq_py.protocol.headers.send import SendMessage
 from rocketmq_py.protocol.headers.topic import CreateTopic
+from rocketmq_py.proxy import Proxy, ProxyConfig
 from rocketmq_py.server.connection import ServerConnection
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.wire.command import Command, encode_command
@@ -103,7 +104,7 @@ class BrokerTarget(Target):
     """A broker with a store; its periodic jobs run."""
 
     name = "broker"
-    settings: ClassVar[dict[str, Any]] = {}
+    settings: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -196,11 +197,43 @@ class GrpcTarget(BrokerTarget):
         return make_grpc_case(seed, number)
 
 
+class FrontTarget(BrokerTarget):
+    """``rocketmq proxy`` in front of a name server and a broker, which it reaches by sockets of this process."""
+
+    name = "grpc-front"
+
+    async def start(self) -> None:
+        config = NamesrvConfig(
+            bind_address="127.0.0.1", listen_port=0, kv_config_path=str(self._root / "namesrv" / "kvConfig.json")
+        )
+        self._namesrv = NameServer(config)
+        await self._namesrv.start()
+        namesrv = f"127.0.0.1:{self._namesrv.port}"
+        self.settings = {"namesrv_addr": namesrv}
+        await super().start()
+        self._proxy = Proxy(ProxyConfig(namesrv, port=0))
+        await self._proxy.start()
+
+    async def stop(self) -> None:
+        await self._proxy.stop()
+        await super().stop()
+        await self._namesrv.stop()
+
+    def connect_client(self) -> Link:
+        return connect_in_memory(ServerConnection(self._proxy._server), GrpcMemoryLink(), next(self._ports) % 65_536)
+
+    async def connect_client_by_socket(self) -> Link:
+        return await connect_by_socket(GrpcLink(), self._proxy.port)
+
+    def data(self, seed: int, number: int) -> Any:
+        return make_grpc_case(seed, number)
+
+
 class ProxiedTarget(BrokerTarget):
     """A broker behind a balancer that writes PROXY headers, which are read from sockets."""
 
     name = "proxied"
-    settings: ClassVar[dict[str, Any]] = {"proxy_protocol_sources": "127.0.0.1"}
+    settings: dict[str, Any] = {"proxy_protocol_sources": "127.0.0.1"}  # noqa: RUF012 - never changed
 
     async def connect_client_by_socket(self) -> Link:
         return await connect_by_socket(ProxiedLink(), self.broker.port)
@@ -262,5 +295,6 @@ class NamesrvTarget(Target):
 
 
 TARGETS = {
-    "broker": BrokerTarget, "namesrv": NamesrvTarget, "ha": HaTarget, "grpc": GrpcTarget, "proxied": ProxiedTarget
+    "broker": BrokerTarget, "namesrv": NamesrvTarget, "ha": HaTarget, "grpc": GrpcTarget, "grpc-front": FrontTarget,
+    "proxied": ProxiedTarget,
 }  # fmt: skip

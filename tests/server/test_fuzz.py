@@ -24,7 +24,8 @@ GROWTH_KIB = 24 * 1024
 @pytest.mark.parametrize(
     ("target", "frames", "sockets"),
     [("broker", 2_200, False), ("namesrv", 600, False), ("ha", 400, False), ("broker", 300, True),
-     ("namesrv", 100, True), ("ha", 100, True), ("grpc", 1_200, False), ("grpc", 100, True), ("proxied", 100, True)],
+     ("namesrv", 100, True), ("ha", 100, True), ("grpc", 1_200, False), ("grpc", 100, True), ("proxied", 100, True),
+     ("grpc-front", 500, False), ("grpc-front", 100, True)],
 )  # fmt: skip
 def test_servers_withstand_mutated_frames(tmp_path: Path, target: str, frames: int, sockets: bool) -> None:
     outcome = asyncio.run(fuzz(target, tmp_path / "store", SEED, frames, sockets=sockets, tell=lambda _: None))

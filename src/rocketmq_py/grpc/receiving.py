@@ -95,11 +95,12 @@ class Receiving:
 
     def _receive_late(self, call: Call, request: ReceiveMessageRequest, place: tuple[str, str, int]) -> None:
         """Receive for a client whose settings had not arrived when it called."""
+        if not call.is_open:
+            return
         session = self._sessions.find(call.header(b"x-mq-client-id"))
         try:
             session = session or self._without_settings(call, request, place[1])
-            if call.is_open:
-                self._receive(call, request, session, place)
+            self._receive(call, request, session, place)
         except CallRefused as e:
             call.answer(StatusResponse(status=e.status()).encode())
 

@@ -292,6 +292,26 @@ def test_a_client_that_sends_no_settings_again_gets_messages(calls: Calls, monke
     asyncio.run(receive())
 
 
+def test_a_call_that_ends_while_settings_are_awaited_is_forgotten(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rocketmq_py.grpc.sessions.WAIT_SECONDS", 0.01)
+
+    async def receive() -> None:
+        faults: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        calls.client_id = "unannounced"
+        gone = calls.start("ReceiveMessage", receive_request("t", "g"))
+        gone.call.cancelled()
+        stays = calls.start("ReceiveMessage", receive_request("t", "g"))
+        calls.send(new_message("t", b"one"))
+        await until(lambda: stays.carrier.end is not None)
+        assert gone.carrier.messages == []
+        assert faults == []
+
+    asyncio.run(receive())
+
+
 def test_a_call_waits_for_the_settings_of_its_client(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rocketmq_py.grpc.sessions.WAIT_SECONDS", 0.01)
 
