@@ -28,7 +28,7 @@ from rocketmq_py.errors import (
 )
 from rocketmq_py.model import Message, MessageQueue, SendResult, SendStatus
 from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from rocketmq_py.protocol.codes import RequestCode
+from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.wire.command import Command, encode_command
 from tests.unit.client.producing import message, run_producer, with_producer
@@ -178,6 +178,30 @@ async def test_a_broker_restart_within_the_timeout_fails_no_send(producer: Produ
     began = time.monotonic()
     await asyncio.gather(*(producer.send(message()) for _ in range(50)))
     assert 0.65 < time.monotonic() - began < 2.5
+
+
+def test_a_retry_that_reaches_no_broker_goes_back_to_the_other() -> None:
+    networks: list[ScriptedNetwork] = []
+    asked: list[str] = []
+
+    def busy(address: str, request: Command) -> Command | None:
+        if request.code == RequestCode.SEND_MESSAGE_V2:
+            asked.append(address)
+            if len(asked) == 1:
+                networks[0].unreachable.update({"a:1", "b:1"} - {address})
+                return Command(ResponseCode.SYSTEM_BUSY)
+        return cluster(t={"a": 1, "b": 1})(address, request)
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        networks.append(network)
+        await producer.queues("t")
+        connected = delay_connects(network, producer, 0.0)
+        await producer.send(message())
+        assert len(asked) == 2
+        assert asked[0] == asked[1]
+        assert set(connected) == {"a:1", "b:1"}
+
+    run_producer(body, busy)
 
 
 def test_retries_of_refusals_back_off() -> None:
