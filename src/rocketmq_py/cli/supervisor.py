@@ -126,18 +126,30 @@ async def running(processes: Sequence[ChildProcess]) -> AsyncIterator[None]:
     """
     watchers: list[asyncio.Task[None]] = []
     try:
-        async with asyncio.TaskGroup() as group:
-            for process in processes:
-                group.create_task(process.start())
+        await _start(processes)
         watchers = [asyncio.create_task(process.keep_running()) for process in processes]
         yield
-    except* ConfigError as errors:
-        raise errors.exceptions[0] from None
     finally:
         for watcher in watchers:
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
         await asyncio.gather(*(process.stop() for process in processes))
+
+
+async def _start(processes: Sequence[ChildProcess]) -> None:
+    """Start processes at the same time.
+
+    :raises ConfigError: one did not start.
+    """
+    failures: list[Exception] = []
+    try:
+        async with asyncio.TaskGroup() as group:
+            for process in processes:
+                group.create_task(process.start())
+    except* ConfigError as errors:
+        failures.extend(errors.exceptions)  # raised here, it would be in a group before Python 3.11.4
+    if failures:
+        raise failures[0]
 
 
 def python_command() -> list[str]:
