@@ -5,8 +5,8 @@ Exit statuses are those of :class:`~rocketmq_py.cli.output.failures.Status`.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
+import errno
 import importlib
 import logging
 import os
@@ -17,6 +17,7 @@ import click
 
 from rocketmq_py import __version__
 from rocketmq_py.cli.output.failures import CommandFailure, Status, failure_of
+from rocketmq_py.cli.output.files import discard_output
 from rocketmq_py.errors import RocketMQError
 
 VERBS = {
@@ -43,6 +44,9 @@ VERBS = {
     "transaction": "transaction",
 }
 """For each subcommand its module, relative to the package ``rocketmq_py.cli``."""
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of writes to a full disk, beyond a quota or a limit of file sizes."""
 
 
 class Verbs(click.Group):
@@ -81,20 +85,17 @@ class Verbs(click.Group):
         except KeyboardInterrupt:
             sys.exit(Status.INTERRUPTED)
         except BrokenPipeError:
-            _discard_output()
+            discard_output()
             sys.exit(Status.PIPE_CLOSED)
         except OSError as e:
-            if e.filename is None or ctx.params.get("debug"):
+            if ctx.params.get("debug"):
                 raise
-            raise CommandFailure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
-
-
-def _discard_output() -> None:
-    """Redirect standard output to the null device, so that the flush at exit does not fail on the closed pipe."""
-    with contextlib.suppress(OSError, ValueError):  # standard output has no file descriptor
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, sys.stdout.fileno())
-        os.close(null)
+            if e.filename is not None:
+                raise CommandFailure(f"{os.fsdecode(e.filename)} cannot be used: {e.strerror}") from e
+            if e.errno not in NO_ROOM:
+                raise
+            discard_output()
+            raise CommandFailure(f"standard output cannot be written: {e.strerror}") from e
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

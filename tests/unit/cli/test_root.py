@@ -1,8 +1,6 @@
 """The command in process: help, version, options to settings, errors as one line. Nothing is started here."""
 
 import asyncio
-import io
-import os
 import subprocess
 import sys
 
@@ -235,16 +233,3 @@ def test_a_broker_with_access_control_needs_credentials_for_its_name_server(tmp_
     refused = run("serve", "--store", str(tmp_path), *GUARDED)
     assert refused.exit_code == 2
     assert "innerClientAuthenticationCredentials" in refused.output
-
-
-def test_output_for_a_closed_pipe_is_discarded(monkeypatch):
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as output:
-        monkeypatch.setattr(sys, "stdout", output)
-        output.write("left in the buffer")
-        root._discard_output()
-        output.flush()
-        monkeypatch.undo()
-    monkeypatch.setattr(sys, "stdout", io.StringIO())
-    root._discard_output()

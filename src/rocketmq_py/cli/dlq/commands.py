@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -17,13 +15,11 @@ from rocketmq_py.cli.connect.listing import listing
 from rocketmq_py.cli.dlq.resend import resend
 from rocketmq_py.cli.dlq.source import dead_letters
 from rocketmq_py.cli.message.rows import body_option, in_short, message_row
-from rocketmq_py.cli.output.failures import CommandFailure
-from rocketmq_py.cli.output.files import replaced
+from rocketmq_py.cli.output.files import output_to
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.tables import TABLE, Row, echo_rows, output_option
 from rocketmq_py.cli.output.times import Time, show_time
 from rocketmq_py.client.dead_letters import origin_of, resent_to
-from rocketmq_py.errors import RocketMQError
 from rocketmq_py.protocol.names import DLQ_PREFIX, dlq_topic
 
 if TYPE_CHECKING:
@@ -129,16 +125,10 @@ def export(group: str, file: Path, since: int | None, until: int | None, encodin
                 out.write(json.dumps(dead_row(message, encoding), ensure_ascii=False).encode() + b"\n")
                 count += 1
                 advance(1)
-        out.flush()
         return count
 
-    try:
-        with nullcontext(sys.stdout.buffer) if str(file) == "-" else replaced(file) as out:
-            count = with_admin(target, lambda admin: write_rows(admin, out))
-    except (BrokenPipeError, RocketMQError):
-        raise  # a timeout is both a RocketMQError and an OSError
-    except OSError as e:
-        raise CommandFailure(f"{file} cannot be written: {e.strerror}") from e
+    with output_to(file) as out:
+        count = with_admin(target, lambda admin: write_rows(admin, out))
     click.echo(f"exported {count} dead letters of group {group}", err=True)
 
 

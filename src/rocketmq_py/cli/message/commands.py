@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -62,8 +61,7 @@ def get(msg_id: str, topic: str | None, raw: bool, encoding: str, target: Target
     """
     message = with_admin(target, lambda admin: find(admin, msg_id, topic))
     if raw:
-        sys.stdout.buffer.write(message.body)
-        sys.stdout.buffer.flush()
+        click.echo(message.body, nl=False)
         return
     row = message_row(message, encoding)
     echo_record(in_full(row) if output == TABLE else row, output)

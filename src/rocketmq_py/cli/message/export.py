@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,10 +13,9 @@ import click
 from rocketmq_py.cli.connect.connect import Target, cluster_options, complete_topic
 from rocketmq_py.cli.message.rows import body_option
 from rocketmq_py.cli.output.failures import CommandFailure, Status
-from rocketmq_py.cli.output.files import replaced
+from rocketmq_py.cli.output.files import output_to
 from rocketmq_py.cli.output.prompts import progress
 from rocketmq_py.cli.output.times import Time
-from rocketmq_py.errors import RocketMQError
 
 if TYPE_CHECKING:
     from rocketmq_py.arrow.topics import ReadSettings, TopicRead
@@ -127,19 +124,14 @@ def _write(read: TopicRead, file: Path, file_format: FileFormat, encoding: str) 
 
     count = 0
     topic = ", ".join(sorted({one.range.queue.topic for one in read.ranges})) or "nothing"
-    try:
-        with (
-            nullcontext(sys.stdout.buffer) if str(file) == "-" else replaced(file) as out,
-            progress(f"exporting {topic}", read.offsets) as advance,
-            read.reader() as batches,
-            writer(out, read.schema, file_format, encoding) as write,
-        ):
-            for batch in batches:
-                write(batch)
-                count += batch.num_rows
-                advance(batch.num_rows)
-    except (BrokenPipeError, RocketMQError):
-        raise  # a timeout is both a RocketMQError and an OSError
-    except OSError as e:
-        raise CommandFailure(f"{file} cannot be written: {e.strerror or e}") from e
+    with (
+        output_to(file) as out,
+        progress(f"exporting {topic}", read.offsets) as advance,
+        read.reader() as batches,
+        writer(out, read.schema, file_format, encoding) as write,
+    ):
+        for batch in batches:
+            write(batch)
+            count += batch.num_rows
+            advance(batch.num_rows)
     return count

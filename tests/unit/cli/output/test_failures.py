@@ -1,9 +1,11 @@
 """How commands end: statuses, one line for an error, interrupts, closed pipes; asking and progress."""
 
+import errno
 import io
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -84,6 +86,23 @@ def test_a_closed_pipe_ends_the_command_without_an_error():
     with os.fdopen(write, "wb") as closed:
         done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (Status.PIPE_CLOSED, b"")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_behind_standard_output_is_one_line():
+    command = [sys.executable, "-m", "rocketmq_py.cli", "context", "ls"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (1, b"Error: standard output cannot be written: No space left on device\n")
+
+
+def test_other_errors_of_the_system_are_not_taken_for_a_full_disk(ends):
+    for error in OSError(errno.EIO, "broken"), OSError(errno.ENOSPC, "full", "store/file"):
+        result = ends(error)
+        assert "standard output" not in result.output
+    assert result.output == "Error: store/file cannot be used: full\n"
+    full = OSError(errno.ENOSPC, "full")
+    assert ends(full, "--debug").exception is full
 
 
 def test_each_verb_has_its_own_module():
