@@ -96,6 +96,25 @@ def test_addresses_are_fetched_from_a_url_and_refreshed(monkeypatch: pytest.Monk
         asyncio.run(main(server))
 
 
+def test_addresses_are_fetched_again_every_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = list[float]()
+
+    async def main() -> None:
+        instance, _ = made(cluster(t={"b": 1}), "http://host/nsaddr")
+
+        async def refresh() -> None:
+            times.append(asyncio.get_running_loop().time() - began)
+
+        monkeypatch.setattr(instance.name_servers, "refresh", refresh)
+        began = asyncio.get_running_loop().time()
+        await instance.start()
+        await asyncio.sleep(300)
+        await instance.stop()
+
+    asyncio.run(main())
+    assert times == [pytest.approx(120, abs=0.5), pytest.approx(240, abs=0.5)]
+
+
 @pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"no address", b"http://h:1/again", b"h:1;" * 20_000])
 def test_an_invalid_address_list_is_an_error(text: bytes) -> None:
     async def main(server: AddressServer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+import zlib
 from concurrent.futures import Future
 from typing import Any, cast
 
@@ -202,6 +203,15 @@ def test_a_retry_that_reaches_no_broker_goes_back_to_the_other() -> None:
         assert set(connected) == {"a:1", "b:1"}
 
     run_producer(body, busy)
+
+
+@with_producer(cluster(t={"b": 1}))
+async def test_large_bodies_are_compressed_as_java_does(producer: Producer, network: ScriptedNetwork) -> None:
+    text = b"".join(b"%d " % (i * i) for i in range(2000))
+    for body in (text[:4095], text):
+        await producer.send(message(body))
+    assert zlib.compress(text, 5) not in (zlib.compress(text, 4), zlib.compress(text, 6))
+    assert [request.body for _, request in network.sent()] == [text[:4095], zlib.compress(text, 5)]
 
 
 def test_retries_of_refusals_back_off() -> None:

@@ -25,6 +25,22 @@ def ids(rule: Allocation, count: int, clients: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
+    ("rule", "arguments", "name"),
+    [
+        (Average, {}, "AVG"),
+        (Circle, {}, "AVG_BY_CIRCLE"),
+        (Fixed, {"queues": ()}, "CONFIG"),
+        (MachineRoom, {"rooms": frozenset()}, "MACHINE_ROOM"),
+        (ConsistentHash, {}, "CONSISTENT_HASH"),
+    ],
+)
+def test_each_rule_has_the_name_it_has_in_java_and_no_other(rule, arguments, name):
+    assert rule(**arguments).name == name
+    with pytest.raises(TypeError):
+        rule(**arguments, name="another")
+
+
+@pytest.mark.parametrize(
     ("count", "clients", "shares"),
     [
         (4, 1, [[0, 1, 2, 3]]),

@@ -71,6 +71,14 @@ def test_large_bodies_are_compressed_and_the_message_keeps_its_own(kind: str, fl
     assert decompress(command.body, header.sys_flag) == message.body == b"x" * 5000
 
 
+def test_the_level_of_compression_is_that_of_java_unless_it_is_given() -> None:
+    body = b"".join(b"%d " % (i * i) for i in range(2000))
+    levels = [zlib.compress(body, level) for level in range(10)]
+    assert len({*levels[4:7]}) == 3
+    for made, level in ((packer(), 5), (packer(compression_level=9), 9)):
+        assert sent(made.pack(Message("t", body), NOW))[0].body == levels[level]
+
+
 @pytest.mark.parametrize(("size", "over", "compressed"), [(4095, 4096, 0), (4096, 4096, 1), (100_000, None, 0)])
 def test_the_compression_threshold_decides_what_is_large(size: int, over: int | None, compressed: int) -> None:
     _, header = sent(packer(compress_over=over).pack(Message("t", b"x" * size), NOW))

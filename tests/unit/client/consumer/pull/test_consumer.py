@@ -128,8 +128,8 @@ async def test_a_pull_asks_for_what_its_arguments_say_and_returns_what_the_broke
         broker.pulls[TOPIC, 3] = [pulled(19, 4)]
         await member.pull(QUEUE, 3, wait=True)
         sent = broker.asked(Code.PULL_MESSAGE)
-        wanted = ("queueOffset", "maxMsgNums", "sysFlag", "commitOffset", "subVersion", "subscription")
-        assert [sent[0].ext[name] for name in wanted] == ["3", "5", "4", "0", "0", "*"]
+        wanted = ("queueOffset", "maxMsgNums", "maxMsgBytes", "sysFlag", "commitOffset", "subVersion", "subscription")
+        assert [sent[0].ext[name] for name in wanted] == ["3", "5", "2147483647", "4", "0", "0", "*"]
         assert (sent[-1].ext["maxMsgNums"], sent[-1].ext["sysFlag"]) == ("32", "6")
         assert member.health().ok
 
