@@ -214,15 +214,13 @@ class Scrub(LogParts):
         return blank_piece(self._log, at) if not has_room(self._log, at) else parse_piece(self._log, at, end, data)
 
     def fill(self, pieces: Sequence[Piece]) -> None:
-        """Write pieces into the log; :meth:`queues` checks the entries of their records next.
+        """Write pieces, at least one, into the log; :meth:`queues` checks the entries of their records next.
 
         :raises OSError: the disk is full or fails.
         """
-        self._found.clear()
         for piece in pieces:
             self._write(piece)
-        if pieces:
-            self._flusher.request(0, partial(self._log.sync, pieces[0].begin, pieces[-1].end))
+        self._flusher.request(0, partial(self._log.sync, pieces[0].begin, pieces[-1].end))
 
     def _write(self, piece: Piece) -> None:
         start = piece.begin - piece.begin % self._log.file_size

@@ -374,7 +374,11 @@ def test_what_was_filled_is_synced_and_served_again(stores: Stores) -> None:
     store = stores.open()
     replica = copy_of(stores)
     at, _ = places(store)[5]
-    log_bytes(stores, at // 4096)[at % 4096 + 4] ^= 1
+    fs = stores.fs
+    assert fs is not None
+    [node] = [node for path, node in fs.nodes.items() if path.name == f"{at // 4096 * 4096:020d}"]
+    node.content[at % 4096 + 4] ^= 1
+    node.durable = bytes(node.content)
     result = store.get("T", 0, 0, 30)
     assert result.damaged == (5,)
     subject = store.new_scrub()
@@ -386,9 +390,6 @@ def test_what_was_filled_is_synced_and_served_again(stores: Stores) -> None:
     subject.add_counts(window)
     assert subject.counts == Counts(damages=1, records_healed=1)
     store._flusher.complete(0)
-    fs = stores.fs
-    assert fs is not None
-    [node] = [node for path, node in fs.nodes.items() if path.name == f"{at // 4096 * 4096:020d}"]
     assert node.durable == bytes(node.content)
     assert (store.get("T", 0, 0, 30).damaged, store.get("T", 0, 0, 30).count) == ((), 30)
 
