@@ -170,7 +170,8 @@ def test_a_stop_ends_a_check_that_waits_for_the_disk(bench: Bench) -> None:
     asyncio.run(run())
 
 
-def test_what_a_pull_has_met_is_looked_at_once_and_then_more_and_more_seldom(bench: Bench) -> None:
+@pytest.mark.parametrize("number", [3, 39], ids=["in the middle", "at the end of the log"])
+def test_what_a_pull_has_met_is_looked_at_once_and_then_more_and_more_seldom(bench: Bench, number: int) -> None:
     async def run() -> None:
         services = bench.running.services
         services.store.config.scrub_bytes_per_second = 0
@@ -183,17 +184,17 @@ def test_what_a_pull_has_met_is_looked_at_once_and_then_more_and_more_seldom(ben
 
         bench.scrubber._replicas.pieces = pieces  # type: ignore[method-assign]
         [log] = [node for path, node in bench.fs.nodes.items() if path.parent.name == "commitlog"]
-        before, begin = bytes(log.content), services.store.queue_entries("t", 0, 3, 1)[0][0]
+        before, begin = bytes(log.content), services.store.queue_entries("t", 0, number, 1)[0][0]
         log.content[begin + 4] ^= 1
         services.store._commit_log.written_from = 1 << 30  # as after a restart
-        assert services.store.get("t", 0, 0, 5).damaged == (3,)
+        assert services.store.get("t", 0, number - 3, 5).damaged == (number,)
         for forward, count in (
             (1_000, 1), (1_000, 1), (57_000, 1), (1_000, 1), (1_000, 2), (119_000, 2), (1_000, 3), (DAY, 3),
         ):  # fmt: skip
             await bench.tick(forward)
             assert asked == [begin] * count
         assert bytes(log.content) == before
-        assert services.store.get("t", 0, 0, 5).damaged == ()
+        assert services.store.get("t", 0, number - 3, 5).damaged == ()
         counts = bench.scrubber.counts
         assert (counts.passes, counts.damages, counts.records_healed) == (0, 1, 1)
         assert not bench.scrubber._left

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.config.broker_config import BrokerConfig
+from rocketmq_py.broker.metadata.java_files import bean
 from rocketmq_py.broker.metadata.request_modes import RequestModes
 from rocketmq_py.errors import BrokerError
 from rocketmq_py.protocol.bodies.pop import MessageRequestMode, MessageRequestModes
 from rocketmq_py.store.config.config_files import ConfigFile
-from rocketmq_py.wire.fastjson import loads
+from rocketmq_py.wire.fastjson import dumps_pretty, loads
 from tests.unit.broker.workers import AtOnce
 from tests.unit.store.memoryfs import MemoryFileSystem
 
@@ -24,10 +25,12 @@ class File(ConfigFile):
     def __init__(self) -> None:
         super().__init__(Path("/config/table.json"), MemoryFileSystem())
         self.saved: list[Any] = []
+        self.data = b""
 
     def save_text(self, data: bytes) -> None:
         super().save_text(data)
         self.saved.append(loads(data))
+        self.data = data
 
 
 def modes(file: File, **config: Any) -> RequestModes:
@@ -60,6 +63,15 @@ def test_a_mode_is_kept_and_written(name: str) -> None:
     again = modes(file)
     again.load()
     assert again.get("t", "g") == mode(name=name)
+
+
+def test_the_file_is_laid_out_as_java_does() -> None:
+    file = File()
+    subject = modes(file)
+    subject.set(mode())
+    subject.set(mode("t", "g", "PULL"))
+    assert file.data == dumps_pretty(bean(subject.modes))
+    assert b'\n\t\t"t":{\n\t\t\t"g":{\n\t\t\t\t"consumerGroup":"g",' in file.data
 
 
 @pytest.mark.parametrize(
