@@ -114,6 +114,17 @@ def test_a_task_sends_every_row_and_reports_their_number(task: dict[str, str], i
     assert topics == dict.fromkeys((b"a", b"b", b"c", b"d"), "t") | {b"null": "%DLQ%spark_sink"}
 
 
+def test_the_imports_of_a_worker_are_kept_by_each_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[str] = []
+    monkeypatch.setattr(sink, "Preparation", lambda *_: SimpleNamespace(rows=list, batches=list))
+    with scripted(Log()) as peer:
+        writer = TaskWriter(options(peer), ROWS)
+        for use in (writer.write, writer.write_batches, writer.prepare, writer.prepare_batches):
+            monkeypatch.setattr(sink, "keep_imports", lambda name=use.__name__: kept.append(name))
+            use([])
+    assert kept == ["write", "write_batches", "prepare", "prepare_batches"]
+
+
 @pytest.mark.parametrize("in_batches", [True, False], ids=["columns", "rows"])
 def test_a_bad_row_fails_the_task(in_batches: bool) -> None:
     with scripted(Log()) as peer:

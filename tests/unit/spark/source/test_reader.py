@@ -22,6 +22,7 @@ from rocketmq_py.errors import NoRouteError
 from rocketmq_py.model import MessageQueue, RecordHead
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.spark.schema import default_schema
+from rocketmq_py.spark.source import reader
 from rocketmq_py.spark.source.partitions import members, partition
 from rocketmq_py.spark.source.reader import BatchReader, PruningReader, QueueRanges
 from rocketmq_py.wire.command import Command
@@ -243,6 +244,15 @@ def test_a_placeholder_partition_has_no_rows() -> None:
     assert list(reader.read(InputPartition(None))) == []
     with pytest.raises(TypeError, match="a partition of this source is expected"):
         list(reader.read(InputPartition(3)))
+
+
+def test_the_imports_of_a_worker_are_kept_by_each_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[int] = []
+    monkeypatch.setattr(reader, "keep_imports", lambda: kept.append(1))
+    with scripted(Broker()) as peer:
+        read(peer, 0, 3)
+        read(peer, 0, 3)
+    assert kept == [1, 1]
 
 
 def test_pulls_name_the_group_of_the_query() -> None:

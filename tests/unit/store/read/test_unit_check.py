@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 import pytest
 
 from rocketmq_py.store import MessageStore
+from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue, BatchUnit
 from rocketmq_py.store.read.scrub import Counts, Scrub
+from rocketmq_py.store.read.unit_check import wrong_units
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.store.coldfs import ColdFileSystem
 from tests.unit.store.helpers import SMALL, Stores, record
@@ -103,6 +107,26 @@ def test_a_page_of_garbage_is_rebuilt_in_the_files(stores: Stores) -> None:
     assert units_of(queue) == right
     store.close()
     assert units_of(queue_of(opened(stores))) == right
+
+
+@pytest.mark.parametrize(("wrong", "lost"), [((0, 1), 2), ((0, 1, 2), 3), ((22, 23), 21)])
+def test_units_beyond_a_lost_record_are_not_counted_across_it(
+    stores: Stores, wrong: tuple[int, ...], lost: int
+) -> None:
+    """Behind it their numbers are not known: a unit must not get the place of its neighbour."""
+    _, queue = filled(stores)
+    right = [unit for unit in units_of(queue) if unit is not None]
+    assert len(right) == COUNT
+    for number in wrong:
+        queue.replace_unit(number, right[number]._replace(tags_code=-9))
+    of_log = right[:lost] + right[lost + 1 :]
+    found: list[list[tuple[int, BatchUnit]]] = []
+
+    def steps() -> Iterator[None]:
+        found.append((yield from wrong_units(queue, of_log, Residency())))
+
+    list(steps())
+    assert found == [[]]
 
 
 def test_units_of_a_topic_that_was_created_again_are_left_alone(stores: Stores) -> None:
