@@ -18,10 +18,14 @@ const HANDLE: u64 = 2 << 3 | 2;
 const WORDS: usize = 9;
 /// Numbers of handles have at most so many digits.
 const MOST_DIGITS: usize = 18;
-/// A message is acknowledged together with others up to this distance from the first of its pop.
-const MOST_DISTANCE: i64 = 1024;
-/// The revive queue in handles of orderly pops, whose acknowledgements can fail one by one.
-const ORDERLY: i64 = 999;
+/// Which messages can be acknowledged together.
+#[derive(Clone, Copy)]
+pub struct Usual {
+    /// Their distance from the first message of their pop is less than this.
+    pub most_distance: i64,
+    /// The revive queue in handles of orderly pops, whose acknowledgements can fail one by one.
+    pub orderly: i64,
+}
 
 /// An entry of a request: places of its message id and handle, the number of its pop, and its queue offset.
 #[derive(Debug)]
@@ -55,7 +59,7 @@ pub struct Ack<'a> {
 
 /// Reads a request; None if it is not plain: without an entry, with a field that occurs twice, with a handle that is not
 /// of a usual pop, and so on.
-pub fn read(request: &[u8]) -> Option<Ack<'_>> {
+pub fn read(request: &[u8], usual: Usual) -> Option<Ack<'_>> {
     let (mut group, mut topic) = (None, None);
     let (mut pops, mut entries): (Vec<Pop>, Vec<Entry>) = (Vec::new(), Vec::new());
     let mut fields = Fields::of(request, 0..request.len());
@@ -66,7 +70,7 @@ pub fn read(request: &[u8]) -> Option<Ack<'_>> {
             TOPIC if topic.is_none() => topic = Some(name(request, field.place)?),
             ENTRY => {
                 let (id, handle) = entry(request, field.place)?;
-                let (pop, offset) = parsed(text(request, handle.clone())?)?;
+                let (pop, offset) = parsed(text(request, handle.clone())?, usual)?;
                 // The handles of a pop follow each other.
                 let known = pops.iter().rposition(|known| *known == pop);
                 entries.push(Entry {
@@ -133,7 +137,7 @@ fn entry(request: &[u8], place: Range<usize>) -> Option<(Range<usize>, Range<usi
 }
 
 /// The pop and queue offset of a handle that can be acknowledged together with others.
-fn parsed(handle: &str) -> Option<(Pop<'_>, i64)> {
+fn parsed(handle: &str, usual: Usual) -> Option<(Pop<'_>, i64)> {
     let mut words = [""; WORDS];
     let mut left = handle.split(' ');
     for word in &mut words {
@@ -153,10 +157,10 @@ fn parsed(handle: &str) -> Option<(Pop<'_>, i64)> {
     };
     let offset = number(words[7])?;
     number(words[8])?;
-    let is_usual = pop.revive_queue != ORDERLY
+    let is_usual = pop.revive_queue != usual.orderly
         && i32::try_from(pop.revive_queue).is_ok()
         && i32::try_from(pop.queue_id).is_ok()
-        && (0..MOST_DISTANCE).contains(&(offset - pop.start));
+        && (0..usual.most_distance).contains(&(offset - pop.start));
     is_usual.then_some((pop, offset))
 }
 
@@ -193,6 +197,11 @@ pub fn answer<'a>(
 mod tests {
     use super::*;
 
+    const USUAL: Usual = Usual {
+        most_distance: 1024,
+        orderly: 999,
+    };
+
     fn request(handles: &[&str]) -> Vec<u8> {
         let mut to = b"\x0a\x03\x12\x01g\x12\x03\x12\x01t".to_vec();
         for handle in handles {
@@ -211,7 +220,7 @@ mod tests {
             "4 7 60000 0 0 broker 2 5 9",
             "4 7 60000 0 0 broker 1 6 8",
         ]);
-        let ack = read(&request).unwrap();
+        let ack = read(&request, USUAL).unwrap();
         assert_eq!((ack.group, ack.topic, ack.pops.len()), ("g", "t", 2));
         let found: Vec<_> = ack
             .entries
@@ -253,23 +262,23 @@ mod tests {
             "4 7 60000 0 0 broker 1 5 -1",
             "4 7777777777777777777 60000 0 0 broker 1 5 9",
         ] {
-            assert!(read(&request(&[handle])).is_none(), "{handle}");
+            assert!(read(&request(&[handle]), USUAL).is_none(), "{handle}");
         }
-        assert!(read(&request(&["4 7 60000 0 0 broker 1 1027 9"])).is_some());
-        assert!(read(&request(&[])).is_none());
+        assert!(read(&request(&["4 7 60000 0 0 broker 1 1027 9"]), USUAL).is_some());
+        assert!(read(&request(&[]), USUAL).is_none());
     }
 
     #[test]
     fn no_prefix_and_no_changed_byte_makes_it_panic() {
         let request = request(&["4 7 60000 0 0 broker 1 5 9", "4 7 60000 0 0 broker 2 5 9"]);
         for end in 0..request.len() {
-            read(&request[..end]);
+            read(&request[..end], USUAL);
         }
         for at in 0..request.len() {
             for byte in 0..=255 {
                 let mut changed = request.clone();
                 changed[at] = byte;
-                read(&changed);
+                read(&changed, USUAL);
             }
         }
     }

@@ -379,7 +379,8 @@ pub fn answers(stored: &[Stored], text: &[u8], pieces: &[&[u8]; 6], host: &[u8])
     to
 }
 
-fn decimal(to: &mut Vec<u8>, number: i64) {
+/// Appends a number in decimal digits.
+pub fn decimal(to: &mut Vec<u8>, number: i64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     let mut left = number.unsigned_abs();

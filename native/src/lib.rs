@@ -24,6 +24,7 @@ pub mod popped;
 pub mod properties;
 pub mod protobuf;
 pub mod record;
+pub mod revive;
 pub mod sends;
 pub mod signing;
 

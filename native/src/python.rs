@@ -27,11 +27,12 @@ use crate::header::Overtaken;
 use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
 use crate::outgoing::{write_json, write_message, write_numbers, write_property};
+use crate::revive::{self, Entry, Pop};
 use crate::sends::{Item, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 11;
+const FORMAT: i32 = 12;
 
 const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -686,6 +687,108 @@ impl Keys<'_> {
     }
 }
 
+/// Topic, group, queue id, first offset, time and broker of a pop.
+type PopKey<'py> = (
+    Bound<'py, PyString>,
+    Bound<'py, PyString>,
+    i64,
+    i64,
+    i64,
+    Bound<'py, PyString>,
+);
+
+/// Record and unique key of an entry of the revive log.
+type ReviveRecord<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+
+/// Encode the record of a check-point; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (pop, invisible, born, queue, host, place, limits, /))]
+fn check_point_record<'py>(
+    pop: PopKey<'py>,
+    invisible: (i64, Vec<i64>),
+    born: i64,
+    queue: Destination<'py>,
+    host: Bound<'py, PyBytes>,
+    place: (i64, i64, usize),
+    limits: (usize, usize),
+) -> PyResult<Option<ReviveRecord<'py>>> {
+    calm(|| {
+        let py = host.py();
+        let entry =
+            popped(&pop).map(|pop| Entry::check_point(&pop, invisible.0, &invisible.1, born));
+        stored_entry(py, entry, born, &queue, &host, place, limits)
+    })
+}
+
+/// Encode the record of an ack; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (pop, offsets, born, queue, host, place, limits, /))]
+fn ack_record<'py>(
+    pop: PopKey<'py>,
+    offsets: Bound<'py, PyAny>,
+    born: i64,
+    queue: Destination<'py>,
+    host: Bound<'py, PyBytes>,
+    place: (i64, i64, usize),
+    limits: (usize, usize),
+) -> PyResult<Option<ReviveRecord<'py>>> {
+    calm(|| {
+        let py = host.py();
+        let entry = match (popped(&pop), offsets.extract::<Vec<i64>>()) {
+            (Some(pop), Ok(offsets)) => Entry::ack(&pop, &offsets, born),
+            _ => None, // a name with lone surrogates, or an offset beyond 64 bits
+        };
+        stored_entry(py, entry, born, &queue, &host, place, limits)
+    })
+}
+
+fn popped<'a>(key: &'a PopKey<'_>) -> Option<Pop<'a>> {
+    Some(Pop {
+        topic: key.0.to_str().ok()?,
+        group: key.1.to_str().ok()?,
+        queue_id: key.2,
+        start_offset: key.3,
+        pop_time: key.4,
+        broker: key.5.to_str().ok()?,
+    })
+}
+
+fn stored_entry<'py>(
+    py: Python<'py>,
+    entry: Option<Entry>,
+    born: i64,
+    queue: &Destination<'py>,
+    host: &Bound<'py, PyBytes>,
+    place: (i64, i64, usize),
+    limits: (usize, usize),
+) -> PyResult<Option<ReviveRecord<'py>>> {
+    let (queue_id, magic, ref topic_part, next_offset, _) = *queue;
+    let queue = Queue {
+        queue_id,
+        magic,
+        topic_part: topic_part.as_bytes(),
+        next_offset,
+    };
+    let place = revive::Place {
+        now: place.0,
+        physical: place.1,
+        room: place.2,
+        max_body: limits.0,
+        max_properties: limits.1.min(usize::from(u16::MAX)),
+    };
+    let Some(entry) = entry else {
+        return Ok(None);
+    };
+    let Some((batch, total)) = entry.stored(queue, host.as_bytes(), born, &place) else {
+        return Ok(None);
+    };
+    let record = PyBytes::new_with(py, total, |to| {
+        batch.write(to);
+        Ok(())
+    })?;
+    Ok(Some((record, PyBytes::new(py, entry.uniq_key()))))
+}
+
 /// Encode the records of the messages of a batch; see ``rocketmq_py.accelerator``.
 #[pyfunction]
 #[pyo3(signature = (data, queue, hosts, head, place, limits, /))]
@@ -1191,8 +1294,9 @@ fn cut_answers<'py>(
 mod _native {
     #[pymodule_export]
     use super::{
-        Answers, Sends, Signer, cut_answers, cut_read, decode, encode_batch, encode_messages,
-        gather, index_entries, key_hashes, plain_messages, send_fields, send_frame, write_parts,
+        Answers, Sends, Signer, ack_record, check_point_record, cut_answers, cut_read, decode,
+        encode_batch, encode_messages, gather, index_entries, key_hashes, plain_messages,
+        send_fields, send_frame, write_parts,
     };
 
     #[pymodule_export]

@@ -350,11 +350,21 @@ impl CallAck {
 
 /// Read a request of gRPC that acknowledges messages; see ``rocketmq_py.accelerator``.
 #[pyfunction]
-#[pyo3(signature = (request, /))]
-pub(crate) fn call_ack(request: Bound<'_, PyBytes>) -> PyResult<Option<CallAck>> {
+#[pyo3(signature = (request, most_distance, orderly, /))]
+pub(crate) fn call_ack(
+    request: Bound<'_, PyBytes>,
+    most_distance: i64,
+    orderly: i64,
+) -> PyResult<Option<CallAck>> {
     calm(|| {
         let py = request.py();
-        let Some(ack) = acks::read(request.as_bytes()) else {
+        let Some(ack) = acks::read(
+            request.as_bytes(),
+            acks::Usual {
+                most_distance,
+                orderly,
+            },
+        ) else {
             return Ok(None);
         };
         let mut numbers = vec![(Vec::new(), Vec::new()); ack.pops.len()];

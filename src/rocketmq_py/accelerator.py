@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 11
+FORMAT = 12
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -201,6 +201,10 @@ AckedPop = tuple[tuple[int, int, int, int, str, str, int], list[int], list[int]]
 numbers of the entries."""
 
 
+PopKey = tuple[str, str, int, int, int, str]
+"""What :class:`rocketmq_py.protocol.pop_checkpoint.CkKey` has."""
+
+
 class CallAck(Protocol):
     """A plain request of gRPC that acknowledges messages.
 
@@ -352,8 +356,36 @@ class Accelerator(Protocol):
         """
         ...
 
-    def call_ack(self, request: bytes, /) -> CallAck | None:
-        """Read an AckMessageRequest of gRPC; None if it is not plain."""
+    def call_ack(self, request: bytes, most_distance: int, orderly: int, /) -> CallAck | None:
+        """Read an AckMessageRequest of gRPC; None if it is not plain.
+
+        :param most_distance: messages of a plain one are nearer than this to the first of their pop.
+        :param orderly: the revive queue in handles of orderly pops.
+        """
+        ...
+
+    def check_point_record(
+        self, pop: PopKey, invisible: tuple[int, Sequence[int]], born: int, queue: RunQueue, host: bytes,
+        place: tuple[int, int, int], limits: tuple[int, int], /,
+    ) -> tuple[bytes, bytes] | None:  # fmt: skip
+        """Encode the record of a new check-point, as of ``CheckPoint.encode`` and ``unique_key``.
+
+        :param invisible: for how many milliseconds; distances of the messages' offsets from the first one.
+        :param born: time of the entry in milliseconds.
+        :param place: store timestamp in milliseconds, commit log offset, bytes free there.
+        :param limits: maximum bytes of a body and of properties.
+        :returns: the record and its unique key; None if it breaks a limit or does not fit.
+        """
+        ...
+
+    def ack_record(
+        self, pop: PopKey, offsets: Sequence[int], born: int, queue: RunQueue, host: bytes,
+        place: tuple[int, int, int], limits: tuple[int, int], /,
+    ) -> tuple[bytes, bytes] | None:  # fmt: skip
+        """Encode the record of an ack of one or several messages; otherwise as :meth:`check_point_record`.
+
+        :param offsets: their queue offsets.
+        """
         ...
 
     def send_frame(

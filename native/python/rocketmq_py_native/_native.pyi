@@ -79,8 +79,28 @@ class SigningKey:
     def __init__(self, secret: bytes, before: bytes, /) -> None: ...
     def sign(self, content: bytes, body: bytes, /) -> bytes: ...
 
-def call_ack(request: bytes, /) -> CallAck | None: ...
+def ack_record(
+    pop: tuple[str, str, int, int, int, str],
+    offsets: Sequence[int],
+    born: int,
+    queue: tuple[int, int, bytes, int, int],
+    host: bytes,
+    place: tuple[int, int, int],
+    limits: tuple[int, int],
+    /,
+) -> tuple[bytes, bytes] | None: ...
+def call_ack(request: bytes, most_distance: int, orderly: int, /) -> CallAck | None: ...
 def call_sends(requests: Sequence[bytes], most: int, /) -> CallSends: ...
+def check_point_record(
+    pop: tuple[str, str, int, int, int, str],
+    invisible: tuple[int, Sequence[int]],
+    born: int,
+    queue: tuple[int, int, bytes, int, int],
+    host: bytes,
+    place: tuple[int, int, int],
+    limits: tuple[int, int],
+    /,
+) -> tuple[bytes, bytes] | None: ...
 def decode(
     ranges: list[tuple[list[bytes], int, int]], columns: tuple[str, ...], check_crc: bool, /
 ) -> tuple[list[int], tuple[Any, ...]] | None: ...

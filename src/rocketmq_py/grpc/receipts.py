@@ -22,6 +22,8 @@ from rocketmq_py.server.reply import Reply
 
 _log = logging.getLogger(__name__)
 
+MOST_DISTANCE = 1024
+"""Messages nearer than this to the first one of their pop are acknowledged together."""
 _WORDS = 9
 _RENEW_BEFORE_MS = 10_000
 _STEPS_MS = tuple(minutes * 60_000 for minutes in (1, 3, 5, 10, 30, 60))

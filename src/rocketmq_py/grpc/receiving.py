@@ -12,7 +12,7 @@ from rocketmq_py.core.pop.receipts import PoppedMessage
 from rocketmq_py.errors import BadHeader, BrokerError, CorruptRecord
 from rocketmq_py.grpc.cluster import Access, Groups
 from rocketmq_py.grpc.popped import Popped, PoppedAnswers, Wanted, encoded
-from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts, acks_of
+from rocketmq_py.grpc.receipts import MOST_DISTANCE, Receipt, RenewedReceipts, acks_of
 from rocketmq_py.grpc.replies import common_status, group_name, status_of, topic_name
 from rocketmq_py.grpc.requests import Inner, Requests
 from rocketmq_py.grpc.sessions import NO_SETTINGS, Session, Sessions, TelemetryPeer
@@ -43,8 +43,6 @@ from rocketmq_py.server.reply import Reply
 _log = logging.getLogger(__name__)
 
 MAX_BATCH = 32
-_MOST_DISTANCE = 1024
-"""Distance of a message from the first of its pop up to which it is acknowledged together with others."""
 _SUB = (Action.SUB,)
 _NOTHING = Status(code=Code.MESSAGE_NOT_FOUND, message="no new message")
 _NO_MESSAGES = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND)
@@ -354,7 +352,7 @@ def _is_near(pop: ExtraInfo, receipt: Receipt) -> bool:
         return False
     if pop.revive_queue >= 1 << 31 or pop.queue_id >= 1 << 31:
         return False
-    return 0 <= (receipt.info.offset or 0) - pop.start_offset < _MOST_DISTANCE
+    return 0 <= (receipt.info.offset or 0) - pop.start_offset < MOST_DISTANCE
 
 
 def _wanted_tags(header: PopMessage) -> frozenset[str] | None:

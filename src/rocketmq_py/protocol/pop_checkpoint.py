@@ -105,6 +105,12 @@ class CheckPoint(Body, kw_only=True, rename={
         return bits
 
     @property
+    def is_new(self) -> bool:
+        """True if nothing has happened since the pop, and ``diffs`` has each message."""
+        is_first = not self.bit_map and not self.revive_offset and self.re_put_times is UNSET
+        return is_first and len(self.diffs) == self.count
+
+    @property
     def is_done(self) -> bool:
         """True if every message is acked."""
         return self.bit_map.bit_count() >= self.count

@@ -57,7 +57,7 @@ from rocketmq_py.store.write.records import (
     QueryResult,
     UniformBatch,
 )  # fmt: skip
-from rocketmq_py.store.write.writer import Writer
+from rocketmq_py.store.write.writer import EncodeRecord, Writer
 
 _log = logging.getLogger(__name__)
 
@@ -291,13 +291,14 @@ class MessageStore:
         """
         return self._writer.append(record)
 
+    def append_encoded(self, topic: str, queue_id: int, tags_code: int, encode: EncodeRecord) -> Appended | None:
+        """As :meth:`append`, for a record that the accelerator encodes, see :meth:`Writer.append_encoded`."""
+        return self._writer.append_encoded(topic, queue_id, tags_code, encode)
+
     def append_run(
         self, run: SendRun, begin: int, kinds: Sequence[KindTarget | None], born_host: bytes, suffix: bytes
     ) -> AppendedRun | None:
-        """Append sends of a run together, from index ``begin`` on; parameters and result of :meth:`Writer.append_run`.
-
-        The result is None if the first one must be appended by itself.
-        """
+        """Append sends of a run together, from index ``begin`` on, see :meth:`Writer.append_run`."""
         return self._writer.append_run(run, begin, kinds, born_host, suffix)
 
     def append_many(self, records: Sequence[NewRecord]) -> list[Appended]:
@@ -305,10 +306,7 @@ class MessageStore:
         return self._writer.append_many(records)
 
     def append_batch(self, batch: NewBatch) -> AppendedBatch:
-        """Append the messages in the body of a batch send. Errors as of :meth:`append`, and one more.
-
-        :raises CorruptRecord: the body is not a batch; nothing is stored.
-        """
+        """Append the messages in the body of a batch; errors of :meth:`append`, and CorruptRecord for other bodies."""
         return self._writer.append_batch(batch)
 
     def append_uniform(self, batch: UniformBatch) -> AppendedBatch:

@@ -17,7 +17,7 @@ from rocketmq_py.broker.grpc.local_requests import LocalRequests
 from rocketmq_py.core.access.permissions import Action
 from rocketmq_py.errors import BadHeader, BrokerError
 from rocketmq_py.grpc.cluster import Parts
-from rocketmq_py.grpc.receipts import Receipt, RenewedReceipts, acks_of
+from rocketmq_py.grpc.receipts import MOST_DISTANCE, Receipt, RenewedReceipts, acks_of
 from rocketmq_py.grpc.replies import common_status, status_of
 from rocketmq_py.grpc.requests import Inner
 from rocketmq_py.protocol.codes import RequestCode
@@ -25,7 +25,7 @@ from rocketmq_py.protocol.grpc.definition import Status
 from rocketmq_py.protocol.grpc.refusal import OK, CallRefused
 from rocketmq_py.protocol.grpc.service import StatusResponse
 from rocketmq_py.protocol.names import topic_fault
-from rocketmq_py.protocol.pop_handle import ExtraInfo
+from rocketmq_py.protocol.pop_handle import ORDER_REVIVE_QUEUE, ExtraInfo
 from rocketmq_py.server.grpc.call import Call
 from rocketmq_py.server.reply import Reply
 
@@ -85,7 +85,7 @@ class PlainAcks(CallsOfRead):
     def _handle(self, waiting: list[Waiting]) -> None:
         together: dict[_Place, list[_Part]] = {}
         for call, data in waiting:
-            ack = self._accelerator.call_ack(data)
+            ack = self._accelerator.call_ack(data, MOST_DISTANCE, ORDER_REVIVE_QUEUE)
             if ack is None or not self._is_usual(call, ack):
                 self._alone(call, data)
                 continue

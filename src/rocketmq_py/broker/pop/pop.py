@@ -137,7 +137,7 @@ class PopService:
         self._stats = stats
         self._ack_waiter = ack_waiter
         self._clock = clock
-        self.random_below: Callable[[int], int] = random.randrange
+        self.random_below: Callable[[int], int] = _random_below
         """Returns a random number below its argument; it selects the first queue, and the order of retry and topic."""
 
     def pop(self, peer: Peer, request: Request, born: int | None = None, cold: _ColdPop | None = None) -> Reply | Hold:
@@ -384,6 +384,10 @@ class PopService:
             order_count_info=pop_handle.join_entries(state.order_counts) if state.header.order else None,
             damaged=pop_handle.join_entries(state.damaged) or None,
         )  # fmt: skip
+
+
+def _random_below(end: int) -> int:
+    return int(random.random() * end)
 
 
 def _distances(offsets: Sequence[int], start: int) -> list[int]:

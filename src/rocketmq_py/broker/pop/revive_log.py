@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple
 
+from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.broker.config.broker_config import BrokerConfig
 from rocketmq_py.broker.pop.reader import PopOffsets
 from rocketmq_py.broker.records.message_properties import encode
@@ -37,12 +39,14 @@ from rocketmq_py.protocol.pop_checkpoint import (
     revive_topic,
 )  # fmt: skip
 from rocketmq_py.store import Appended, MessageStore, NewRecord
+from rocketmq_py.store.write.writer import EncodeRecord
 from rocketmq_py.wire.java_hash import tags_code
 
 _log = logging.getLogger(__name__)
 
 _BATCH = 1024
-_TAGS = {tags_code(tag): tag for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
+_CODES = {tag: tags_code(tag) for tag in (CK_TAG, ACK_TAG, BATCH_ACK_TAG)}
+_TAGS = {code: tag for tag, code in _CODES.items()}
 
 
 class _Gap(NamedTuple):
@@ -58,6 +62,7 @@ class ReviveLog:
 
     :param store_host: this broker's packed address.
     :param clock: returns the time in milliseconds since the epoch.
+    :param accelerator: encodes most entries; None encodes all in Python.
     """
 
     def __init__(
@@ -67,7 +72,9 @@ class ReviveLog:
         offsets: PopOffsets,
         store_host: bytes,
         clock: Callable[[], int],
+        accelerator: Accelerator | None = None,
     ) -> None:
+        self._accelerator = accelerator
         self._config = config
         self._store = store
         self._offsets = offsets
@@ -91,8 +98,13 @@ class ReviveLog:
 
         :raises StoreNotWritable: the store refuses writes.
         """
-        key = check_point.unique_key
-        appended = self.append(revive_queue, CK_TAG, key, check_point.encode())
+        ck, appended = check_point, None
+        if self._accelerator is not None and ck.is_new:
+            encode, now = self._accelerator.check_point_record, self._clock()
+            record = partial(encode, ck.key, (ck.invisible_ms, ck.diffs), now)
+            appended = self._append_encoded(revive_queue, CK_TAG, record)
+        if appended is None:
+            appended = self.append(revive_queue, CK_TAG, ck.unique_key, ck.encode())
         self.inflight.add(check_point, revive_queue, appended.queue_offset)
         if self.counts is not None:
             self.counts.enter(PopEntries(check_point.topic, check_point.group, revive_queue, CHECK_POINT))
@@ -119,14 +131,13 @@ class ReviveLog:
         if one is None or not bits:
             return None
         out = one.at(bits)
-        record = AckRecord(
-            offset=out[0], broker_name=key.broker_name, group=key.group, pop_time=key.pop_time, queue_id=key.queue_id,
-            start_offset=key.start_offset, topic=key.topic,
-        )  # fmt: skip
-        tag = ACK_TAG
-        if len(out) > 1:
-            record, tag = BatchAckRecord.of(record, out), BATCH_ACK_TAG
-        appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
+        tag, appended = BATCH_ACK_TAG if len(out) > 1 else ACK_TAG, None
+        if self._accelerator is not None:
+            encode = partial(self._accelerator.ack_record, key, out, self._clock())
+            appended = self._append_encoded(one.revive_queue, tag, encode)
+        if appended is None:
+            record = _ack_record(key, out)
+            appended = self.append(one.revive_queue, tag, record.unique_key, record.encode())
         self.inflight.settle(key, one, bits)
         if counts is not None:
             one.acks += 1
@@ -151,15 +162,26 @@ class ReviveLog:
         properties = encode({"UNIQ_KEY": unique_key, "TAGS": tag, "TIMER_DELIVER_MS": str(now)}).encode()
         appended = self._store.append(
             NewRecord(
-                self.topic, revive_queue, body, properties, tags_code(tag), born_timestamp=now, born_host=self._host,
-                uniq_key=unique_key,
+                self.topic, revive_queue, body, properties, _CODES.get(tag) or tags_code(tag), born_timestamp=now,
+                born_host=self._host, uniq_key=unique_key,
             )
         )  # fmt: skip
-        following = self._following.get(revive_queue, 0)
-        if appended.queue_offset > following:
-            self._unread.append(_Gap(revive_queue, following, appended.queue_offset))
-        self._following[revive_queue] = appended.queue_offset + 1
+        self._follow(revive_queue, appended.queue_offset)
         return appended
+
+    def _append_encoded(self, revive_queue: int, tag: str, encode: EncodeRecord) -> Appended | None:
+        """As :meth:`append`, for an entry that the accelerator encodes; None if :meth:`append` has to do it."""
+        appended = self._store.append_encoded(self.topic, revive_queue, _CODES[tag], encode)
+        if appended is not None:
+            self._follow(revive_queue, appended.queue_offset)
+        return appended
+
+    def _follow(self, revive_queue: int, offset: int) -> None:
+        """Note that this broker has written the entry at an offset: what is missing before it is of other brokers."""
+        following = self._following.get(revive_queue, 0)
+        if offset > following:
+            self._unread.append(_Gap(revive_queue, following, offset))
+        self._following[revive_queue] = offset + 1
 
     def move_here(self, revive_queue: int, tag: str, unique_key: str, body: bytes) -> None:
         """Append an entry of a Java broker's timer to the log, and apply it to the table of pops in flight.
@@ -258,6 +280,14 @@ class ReviveLog:
             done = min(ends if first is None else [*ends, first]) - 1
             if done > self._offsets.query(REVIVE_GROUP, self.topic, queue_id):
                 self._offsets.commit(REVIVE_GROUP, self.topic, queue_id, done, "revive")
+
+
+def _ack_record(key: CkKey, offsets: list[int]) -> AckRecord:
+    record = AckRecord(
+        offset=offsets[0], broker_name=key.broker_name, group=key.group, pop_time=key.pop_time, queue_id=key.queue_id,
+        start_offset=key.start_offset, topic=key.topic,
+    )  # fmt: skip
+    return BatchAckRecord.of(record, offsets) if len(offsets) > 1 else record
 
 
 def revive_queue(invisible_ms: int, queues: int) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from rocketmq_py.accelerator import installed
 from rocketmq_py.broker.cluster.escape_bridge import EscapeBridge
 from rocketmq_py.broker.cluster.role import Role
 from rocketmq_py.broker.config.broker_config import BrokerConfig
@@ -84,7 +85,7 @@ class PopServices:
             self.revive_log: ReviveLog = SlaveReviveLog(config, store, used, store_host, clock, offsets, positions)
         else:
             checks = PopChecks(config, store, topics, groups)
-            self.revive_log = ReviveLog(config, store, used, store_host, clock)
+            self.revive_log = ReviveLog(config, store, used, store_host, clock, installed())
         log = self.revive_log
         order_file = ConfigFile(config.store_root / "config" / "consumerOrderInfo.json", fs)
         self.orders = OrderInfos(order_file, topics, groups, clock, save)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import Annotated, Self, cast
+from typing import Annotated, Self
 
 import msgspec
 
@@ -50,8 +49,10 @@ class BatchAckRequest(Body, kw_only=True):
     def decode(cls, data: bytes) -> Self:
         """As :meth:`.Body.decode`; texts in the usual form are decoded in one step."""
         if b"null" not in data:
-            with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
-                return cast("Self", _decode_acks(data))
+            try:
+                return _decode_acks(data)  # type: ignore[return-value]  # cast() is a call
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
+                pass  # decoded or refused below
         return super().decode(data)
 
 

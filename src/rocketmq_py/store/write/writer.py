@@ -41,6 +41,11 @@ _READY = 4096
 _LENGTHS = [n.to_bytes(2, "big") for n in range(_READY)]
 
 
+EncodeRecord = Callable[[RunQueue, bytes, tuple[int, int, int], tuple[int, int]], tuple[bytes, bytes] | None]
+"""Returns a record and its unique key, given the queue, the store host, the place and the limits, as
+:meth:`Accelerator.ack_record`; None if it does not fit."""
+
+
 def _length(properties: bytes) -> bytes:
     return len(properties).to_bytes(2, "big")
 
@@ -185,6 +190,34 @@ class Writer:
             self._waiting += (queue.key_hash, record.uniq_key.encode(), physical, now)
         if record.keys:
             self._index.add_words(queue.key_hash, record.keys.encode(), physical, now)
+        return Appended(offset, physical, now, size)
+
+    def append_encoded(self, topic: str, queue_id: int, tags_code: int, encode: EncodeRecord) -> Appended | None:
+        """Append one message whose record the accelerator encodes; None if it must be appended by :meth:`append`."""
+        queue = self._queues.by_key.get((topic, queue_id))
+        position = self._position
+        room = self._limit - position
+        if queue is None or queue.is_batched or room <= 0:
+            return None
+        now, physical, offset = self._now or self.now(), self._start + position, queue.next_offset
+        encoded = encode(
+            (queue.queue_id, queue.magic, queue.topic_part, offset, queue.key_hash),
+            self._host,
+            (now, physical, room),
+            (self._config.max_message_size, MAX_PROPERTIES),
+        )
+        if encoded is None:
+            return None
+        record, uniq_key = encoded
+        size = len(record)
+        self._chunks.append(record)
+        self._position = position + size
+        queue.next_offset = offset + 1
+        pending = queue.pending
+        if not pending:
+            self.touched.append(queue)
+        pending += (physical, size, tags_code)
+        self._waiting += (queue.key_hash, uniq_key, physical, now)
         return Appended(offset, physical, now, size)
 
     def append_run(
