@@ -6,9 +6,10 @@ use std::ops::Range;
 
 const ENTRY: usize = 20;
 /// Bytes of a record up to the end of its queue offset.
-pub const HEAD: usize = 28;
+pub const HEAD: usize = 36;
 
-/// What the first fields of a record must be: `size 4 | magic 4 | CRC 4 | queue id 4 | flag 4 | queue offset 8`.
+/// What the first fields of a record must be:
+/// `size 4 | magic 4 | CRC 4 | queue id 4 | flag 4 | queue offset 8 | physical offset 8`.
 #[derive(Clone, Copy)]
 pub struct Expected {
     pub magic: i32,
@@ -19,16 +20,19 @@ pub struct Expected {
 
 impl Expected {
     /// Whether a record of `size` bytes, the `number`th from the first, begins with `head`.
-    pub fn fits(&self, number: usize, size: usize, head: &[u8; HEAD]) -> bool {
+    ///
+    /// `at` is the offset in the log at which it is; None for one that no log has.
+    pub fn fits(&self, number: usize, size: usize, at: Option<i64>, head: &[u8; HEAD]) -> bool {
         let int = |at: usize| i32::from_be_bytes(head[at..at + 4].try_into().expect("4 bytes"));
-        let offset = i64::from_be_bytes(head[20..28].try_into().expect("8 bytes"));
+        let long = |at: usize| i64::from_be_bytes(head[at..at + 8].try_into().expect("8 bytes"));
         usize::try_from(int(0)) == Ok(size)
             && int(4) == self.magic
             && int(12) == self.queue_id
             && i64::try_from(number)
                 .ok()
                 .and_then(|n| self.offset.checked_add(n))
-                == Some(offset)
+                == Some(long(20))
+            && at == Some(long(28))
     }
 }
 
@@ -104,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_fits_if_all_four_fields_do() {
+    fn a_record_fits_if_all_five_fields_do() {
         let expected = Expected {
             magic: -7,
             queue_id: 3,
@@ -114,27 +118,30 @@ mod tests {
             let fields = [size, magic, 99, queue_id, 98]
                 .map(i32::to_be_bytes)
                 .concat();
-            [&fields[..], &offset.to_be_bytes()]
+            [&fields[..], &offset.to_be_bytes(), &77i64.to_be_bytes()]
                 .concat()
                 .try_into()
                 .unwrap()
         };
-        assert!(expected.fits(0, 100, &head(100, -7, 3, 40)));
-        assert!(expected.fits(2, 100, &head(100, -7, 3, 42)));
+        let at = Some(77);
+        assert!(expected.fits(0, 100, at, &head(100, -7, 3, 40)));
+        assert!(expected.fits(2, 100, at, &head(100, -7, 3, 42)));
         for odd in [
             head(101, -7, 3, 40),
             head(-100, -7, 3, 40),
             head(100, 7, 3, 40),
             head(100, -7, 4, 40),
         ] {
-            assert!(!expected.fits(0, 100, &odd));
+            assert!(!expected.fits(0, 100, at, &odd));
         }
-        assert!(!expected.fits(1, 100, &head(100, -7, 3, 40)));
+        assert!(!expected.fits(1, 100, at, &head(100, -7, 3, 40)));
+        assert!(!expected.fits(0, 100, Some(78), &head(100, -7, 3, 40)));
+        assert!(!expected.fits(0, 100, None, &head(100, -7, 3, 40)));
         let last = Expected {
             offset: i64::MAX,
             ..expected
         };
-        assert!(!last.fits(1, 100, &head(100, -7, 3, i64::MIN)));
+        assert!(!last.fits(1, 100, at, &head(100, -7, 3, i64::MIN)));
     }
 
     #[test]

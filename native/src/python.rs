@@ -1087,7 +1087,7 @@ fn gather<'py>(
                 queue_id,
                 offset,
             };
-            if !all_fit(py, &buffer, &found, body.as_ref(), expected)? {
+            if !all_fit(py, &buffer, base, &found, body.as_ref(), expected)? {
                 return Ok(None);
             }
         }
@@ -1099,6 +1099,7 @@ fn gather<'py>(
 fn all_fit<'py>(
     py: Python<'py>,
     buffer: &PyBuffer<u8>,
+    base: i64,
     found: &Places,
     body: Option<&Bound<'py, PyBytes>>,
     expected: Expected,
@@ -1121,7 +1122,9 @@ fn all_fit<'py>(
         let Some(head) = bytes[at..].first_chunk::<HEAD>() else {
             return Ok(false);
         };
-        if !expected.fits(number, part.len(), head) {
+        let place = i64::try_from(part.start).ok();
+        let place = place.and_then(|start| base.checked_add(start));
+        if !expected.fits(number, part.len(), place, head) {
             return Ok(false);
         }
         at += if in_body { part.len() } else { HEAD };

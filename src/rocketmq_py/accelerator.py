@@ -416,7 +416,8 @@ class Accelerator(Protocol):
 
         :param buffer: the mapped log file. :param base: offset in the log at which it begins.
         :param entries: raw entries of a consume queue.
-        :param expected: magic and queue id of the records, and queue offset of the first; None: they are not checked.
+        :param expected: magic and queue id of the records, and queue offset of the first; None: they are not checked,
+            and neither is whether each record has its own offset in the log.
         :returns: number of records; positions in the file of the first record and after the last one; the records, None
             if they lie next to each other there. None instead if there is no entry, or if one of these records is
             empty, not in the file, not behind the one before it, or not as expected.

@@ -67,13 +67,13 @@ def test_records_are_copied_up_to_so_many_bytes(places: list[Place], most: int, 
     assert accelerator().gather(FILE, BASE, entries, most, None) == expected(places, most)
 
 
-HEAD = Struct(">iiiiiq")
+HEAD = Struct(">iiiiiqq")
 INT32 = st.integers(-(2**31), 2**31 - 1)
-ODD_FIELDS = st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1]), min_size=4, max_size=4)
+ODD_FIELDS = st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1]), min_size=5, max_size=5)
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 0, 40]), st.sampled_from([27, 28, 28, 60]), ODD_FIELDS), max_size=5),
+    st.lists(st.tuples(st.sampled_from([0, 0, 40]), st.sampled_from([35, 36, 36, 60]), ODD_FIELDS), max_size=5),
     LIMITS, INT32, INT32, st.sampled_from([0, 7, 2**63 - 2]),
 )  # fmt: skip
 @settings(max_examples=examples(1000))
@@ -82,13 +82,13 @@ def test_records_that_do_not_fit_are_not_copied(
 ) -> None:
     file, places, fit = bytearray(), list[Place](), list[bool]()
     for number, (gap, size, odd) in enumerate(parts):
-        wanted = (size, magic, queue_id, offset + number)
+        wanted = (size, magic, queue_id, offset + number, BASE + len(file) + gap)
         found = [field + more for field, more in zip(wanted, odd, strict=True)]
         if not all(-(2**31) <= field < 2**31 for field in found[:3]) or not found[3] < 2**63:
-            found = [0, 0, 0, 0]
+            found = [0, 0, 0, 0, 0]
         file += bytes(gap)
         places.append((len(file), size))
-        file += (HEAD.pack(found[0], found[1], 99, found[2], 98, found[3]) + bytes(40))[:size]
+        file += (HEAD.pack(found[0], found[1], 99, found[2], 98, *found[3:]) + bytes(40))[:size]
         fit.append(tuple(found) == wanted and size >= HEAD.size)
     file += bytes(HEAD.size)
     entries = b"".join(ENTRY.pack(BASE + at, size, 7) for at, size in places)

@@ -26,6 +26,7 @@ class Directory(StoreFiles):
     def __init__(self, place: StoreDirectory) -> None:
         super().__init__(Path(place.root), None if place.commit_log is None else Path(place.commit_log))
         self.name = place.name
+        self._held = 0, b""
         self.is_held = not self.was_closed and is_locked(self.layout.lock) is not False
 
     @property
@@ -61,13 +62,28 @@ class Directory(StoreFiles):
         found = next(iter(scan), None)
         return scan.reason is None if found is None else found.physical_offset == physical
 
-    def log_bytes(self, begin: int, end: int) -> bytes:
-        """Return the bytes of the log from ``begin`` to ``end``, which are in one file; fewer if it lacks some.
-
-        They are copied with a read, not taken from a mapping: a file that shrinks meanwhile would kill the process.
+    def hold(self, begin: int, end: int) -> None:
+        """Read the log from ``begin`` to ``end`` for :meth:`log_bytes`, until the next call.
 
         :raises StoreError: the disk fails.
         """
+        self._held = begin, self._read(begin, end)
+
+    def log_bytes(self, begin: int, end: int) -> bytes | memoryview:
+        """Return the bytes of the log from ``begin`` to ``end``, which are in one file; fewer if it lacks some.
+
+        :raises StoreError: the disk fails.
+        """
+        held = self.held(begin, end)
+        return self._read(begin, end) if held is None else held
+
+    def held(self, begin: int, end: int) -> memoryview | None:
+        """Return the bytes of the log from ``begin`` to ``end`` if they are held."""
+        first, held = self._held
+        return memoryview(held)[begin - first : end - first] if first <= begin and end <= first + len(held) else None
+
+    def _read(self, begin: int, end: int) -> bytes:
+        """Copy bytes with a read, not from a mapping: a file that shrinks meanwhile would kill the process."""
         start = begin - begin % self.log.file_size
         if start not in self.log.starts:
             return b""

@@ -81,13 +81,13 @@ def runs(entries: Entries, file_size: int) -> Iterator[Entries]:
         begin = end
 
 
-def joined(data: bytes, entries: Entries, accelerator: Accelerator | None) -> bytes:
+def joined(data: bytes | memoryview, entries: Entries, accelerator: Accelerator | None) -> bytes:
     """Return the records of a run, one after the other.
 
     :param data: the bytes of the log from the first record to the last; it may end too early.
     """
     if len(data) == int(entries.sizes.sum()):
-        return data
+        return bytes(data)
     base = int(entries.physical[0])
     if accelerator is not None:
         found = accelerator.gather(data, base, encoded(entries), len(data), None)
@@ -102,6 +102,39 @@ def encoded(entries: Entries) -> bytes:
     raw = np.empty(len(entries.sizes), ENTRY)
     raw["physical"], raw["size"], raw["code"] = entries.physical, entries.sizes, entries.codes
     return raw.tobytes()
+
+
+def checked_chunks(
+    data: bytes | memoryview, entries: Entries, queue_id: int, accelerator: Accelerator | None
+) -> list[FetchedChunk]:
+    """Return the records of a run as :func:`chunks_of` does, with compiled code if it is installed.
+
+    :param data: the bytes of the log from the first record to the last; it may end too early.
+    """
+    found = gathered(data, entries, queue_id, accelerator)
+    return chunks_of(joined(data, entries, accelerator), entries, queue_id) if found is None else [found]
+
+
+def gathered(
+    data: bytes | memoryview, entries: Entries, queue_id: int, accelerator: Accelerator | None
+) -> FetchedChunk | None:
+    """Return records whose offsets follow each other, if all are those of their entries and ascend in the log.
+
+    :param data: the bytes of the log from the first record to the last; it may end too early.
+    :returns: None also if nothing is compiled.
+    """
+    first, count = int(entries.offsets[0]), len(entries.offsets)
+    stop = int(entries.offsets[-1]) + 1
+    if accelerator is None or stop - first != count or len(data) < MIN_SIZE:
+        return None
+    magic = int.from_bytes(data[4:8], "big", signed=True)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        return None
+    expected = (magic, queue_id, first)
+    found = accelerator.gather(data, int(entries.physical[0]), encoded(entries), len(data), expected)
+    if found is None or found[0] != count:
+        return None
+    return FetchedChunk(bytes(data[found[1] : found[2]]) if found[3] is None else found[3], first, stop)
 
 
 def chunks_of(body: bytes, entries: Entries, queue_id: int) -> list[FetchedChunk]:

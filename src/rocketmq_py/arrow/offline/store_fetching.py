@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rocketmq_py.accelerator import installed
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
 from rocketmq_py.arrow.offline.log_index import Key, StoredAt, ascending, queues_of
-from rocketmq_py.arrow.offline.records import Entries, chunks_of, entries_of, has_code, is_record, joined, runs
+from rocketmq_py.arrow.offline.log_order import Stored, swept
+from rocketmq_py.arrow.offline.records import Entries, checked_chunks, entries_of, gathered, has_code, is_record, runs
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange, report_losses
-from rocketmq_py.arrow.remoting.queues import LocatedRange
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange
 from rocketmq_py.core.consumer.pull_window import FetchedChunk
 from rocketmq_py.core.sql92 import SqlFilter, compile_sql
 from rocketmq_py.errors import CorruptRecord
@@ -45,14 +48,35 @@ class StoreFetching:
         """True if the read has no filter."""
         return not self._options.tags and self._options.sql is None
 
-    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[QueueFetch | LogFetch]:
-        """Yield the fetch of each range in order, with the filter of the read.
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[tuple[LocatedRange, QueueFetch | LogFetch]]:
+        """Yield each range and its fetch, with the filter of the read; queues of one topic in pieces, as the log is.
 
         :param limit: without effect: files are read one after the other.
         """
         del limit
-        for one in ranges:
-            yield self.again(one)
+        for (topic, broker, is_listed), members in groupby(ranges, key=_shared):
+            together = list(members)
+            if is_listed and len(together) > 1:
+                yield from self._swept(self._directory(broker), topic, [one.range for one in together])
+            else:
+                yield from ((one, self.again(one)) for one in together)
+
+    def _swept(
+        self, directory: Directory, topic: str, ranges: Sequence[QueueRange]
+    ) -> Iterator[tuple[LocatedRange, QueueFetch]]:
+        views = self._topic(directory, topic)
+        matches = None if self._options.sql is None else compile_sql(self._options.sql)
+
+        def fetch(wanted: QueueRange, entries: Entries) -> PieceFetch:
+            return PieceFetch(
+                directory, wanted, matches, views.get(wanted.queue.queue_id), self._options.tags,
+                self._options.fail_on_data_loss, entries,
+            )  # fmt: skip
+
+        stored = [Stored(one, views.get(one.queue.queue_id)) for one in ranges]
+        wants = fetch(ranges[0], entries_of(b"", 0)).wants
+        for piece in swept(stored, directory.log.file_size, wants, directory.hold):
+            yield LocatedRange(piece.range, Addresses()), fetch(piece.range, piece.entries)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> QueueFetch | LogFetch:
         """Return the fetch of a range.
@@ -112,6 +136,11 @@ class StoreFetching:
             return ascending(self._records.get(wanted.queue[::2], ()), wanted.start, wanted.stop)
 
         return records
+
+
+def _shared(one: LocatedRange) -> tuple[str, str, bool]:
+    """Return topic and broker of a range, and whether a consume queue tells where its messages are."""
+    return one.range.queue.topic, one.range.queue.broker_name, one.span is None
 
 
 class StoreFetch:
@@ -176,16 +205,30 @@ class QueueFetch(StoreFetch):
     def _of(self, entries: Entries) -> Iterator[list[FetchedChunk]]:
         entries = entries.only(is_record(entries))
         self._tell_removed(entries.only(entries.physical < self._directory.log.min_offset))
-        keep = entries.physical >= self._directory.log.min_offset
-        if self._codes is not None:
-            keep &= has_code(entries, self._codes)
-        for run in runs(entries.only(keep), self._directory.log.file_size):
+        entries = entries.only(self.wants(entries))
+        chunk = self._of_block(entries)
+        if chunk is not None:
+            yield [self._filtered(chunk)]
+            return
+        for run in runs(entries, self._directory.log.file_size):
             begin, end = int(run.physical[0]), int(run.physical[-1] + run.sizes[-1])
             data = self._directory.log_bytes(begin, end)
             if not data:  # the file is gone: the reader counts what is missing
                 continue
-            found = chunks_of(joined(data, run, installed()), run, self._wanted.queue.queue_id)
+            found = checked_chunks(data, run, self._wanted.queue.queue_id, installed())
             yield [self._filtered(chunk) for chunk in found]
+
+    def _of_block(self, entries: Entries) -> FetchedChunk | None:
+        """Return the records of entries if the block that is held has them, and all are intact and in order."""
+        if not len(entries.offsets):
+            return None
+        block = self._directory.held(int(entries.physical[0]), int(entries.physical[-1] + entries.sizes[-1]))
+        return None if block is None else gathered(block, entries, self._wanted.queue.queue_id, installed())
+
+    def wants(self, entries: Entries) -> NDArray[np.bool_]:
+        """Return which entries of records are those of records that the log still has and the tags may select."""
+        kept = entries.physical >= self._directory.log.min_offset
+        return kept if self._codes is None else kept & has_code(entries, self._codes)
 
     def _tell_removed(self, gone: Entries) -> None:
         if len(gone.offsets):
@@ -193,6 +236,21 @@ class QueueFetch(StoreFetch):
             loss = f"offsets {first} to {last} of {self._wanted.queue} have been removed by retention"
             report_losses([loss], self._fail_on_data_loss)
             self.skipped += len(gone.offsets)
+
+
+class PieceFetch(QueueFetch):
+    """The records of a range whose entries are known."""
+
+    def __init__(
+        self, directory: Directory, wanted: QueueRange, sql: SqlFilter | None, view: QueueView | None,
+        tags: Sequence[str], fail_on_data_loss: bool, entries: Entries,
+    ) -> None:  # fmt: skip
+        super().__init__(directory, wanted, sql, view, tags, fail_on_data_loss)
+        self._entries = entries
+
+    def chunks(self) -> Iterator[list[FetchedChunk]]:
+        """Yield the records of the range in the order of offsets; see :meth:`QueueFetch.chunks`."""
+        yield from self._of(self._entries)
 
 
 class LogFetch(StoreFetch):

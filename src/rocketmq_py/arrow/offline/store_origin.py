@@ -8,7 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from rocketmq_py.arrow.offline.directories import Directory, open_directory
 from rocketmq_py.arrow.offline.log_index import Key, LogIndex, Part, ascending, queues_of
-from rocketmq_py.arrow.offline.records import chunks_of, entries_of
+from rocketmq_py.arrow.offline.log_order import Stored, log_parts
+from rocketmq_py.arrow.offline.records import checked_chunks, entries_of
 from rocketmq_py.arrow.options.offsets import Bounds, Offsets
 from rocketmq_py.arrow.options.selection import Assigned, Matching, Selection
 from rocketmq_py.arrow.options.stores import StoreDirectory
@@ -35,7 +36,7 @@ class StoredQueue:
     def __init__(self, directory: Directory, key: Key, view: QueueView | None, parts: Sequence[Part]) -> None:
         self._directory = directory
         self._key = key
-        self._view = view
+        self.view = view
         self.entries_end = 0 if view is None else _whole_end(directory, view)
         """Offset after the last message that the consume queue has."""
         self.parts = [part for part in parts if part.stop > self.entries_end]
@@ -45,7 +46,7 @@ class StoredQueue:
 
     def since(self, time: int) -> int:
         """Return the offset of the first message stored at ``time`` (ms) or later; :attr:`latest` if there is none."""
-        if self._view is not None:
+        if self.view is not None:
             offsets = range(self.earliest, self.entries_end)
             found = bisect_left(offsets, time, key=self._stored_at)
             if found < len(offsets):
@@ -59,9 +60,9 @@ class StoredQueue:
 
     def _stored_at(self, offset: int) -> int:
         """Return the store timestamp of the first message at or behind ``offset`` that has a whole record."""
-        assert self._view is not None
+        assert self.view is not None
         while offset < self.entries_end:
-            found = self._view.read(offset, 1)
+            found = self.view.read(offset, 1)
             if found and self._directory.log.has(found[0][0], _HEAD):
                 return self._directory.log.stored_at(found[0][0])
             offset += 1
@@ -69,7 +70,7 @@ class StoredQueue:
 
     def message_bytes(self, offset: int) -> float | None:
         """Return the average bytes of a few messages from ``offset`` on; None if its consume queue is gone."""
-        if self._view is None or not (found := self._view.read(offset, _SAMPLE)):
+        if self.view is None or not (found := self.view.read(offset, _SAMPLE)):
             return None
         return sum(size for _, size, _ in found) / len(found)
 
@@ -216,6 +217,10 @@ class StoreOrigin:
         spanned = [(one.range.queue.broker_name, one.span, one) for one in found if one.span is not None]
         return plain + [one for *_, one in sorted(spanned, key=lambda each: each[:2])]
 
+    def log_parts(self, ranges: Sequence[QueueRange], number: int) -> list[list[QueueRange]]:
+        """Cut ranges of one topic and broker into about ``number`` groups whose records are next to each other."""
+        return log_parts([Stored(one, self._queues[one.queue].view) for one in ranges], number)
+
     def close(self) -> None:
         """Close all files."""
         for directory in self._directories:
@@ -246,5 +251,5 @@ def _is_whole(directory: Directory, view: QueueView, offset: int) -> bool:
     physical, size = int(entries.physical[0]), int(entries.sizes[0])
     if not directory.log.has(physical, size) or size < _HEAD:
         return physical == 0
-    (chunk,) = chunks_of(directory.log_bytes(physical, physical + size), entries, view.queue_id)
+    (chunk,) = checked_chunks(directory.log_bytes(physical, physical + size), entries, view.queue_id, None)
     return not chunk.is_damaged

@@ -23,6 +23,11 @@ class BrokerOrigin(Cluster):
         """Return the average bytes of a message by topic, from one pull in each of ``ranges``."""
         return message_sizes(self, ranges, queues, group)
 
+    def log_parts(self, ranges: Sequence[QueueRange], number: int) -> list[list[QueueRange]]:
+        """Return nothing: a broker finds the messages of each queue."""
+        del ranges, number
+        return []
+
 
 def broker_origin(options: ReadOptions) -> BrokerOrigin:
     """Return a new client of the cluster of a read, which the caller must close."""

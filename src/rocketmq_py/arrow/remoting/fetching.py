@@ -31,14 +31,15 @@ class BrokerFetching:
         """True if the read has no filter."""
         return self._settings.wanted.takes_all
 
-    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[OnePull]:
-        """Yield the fetch of each range in order, with the filter of the read, and close it after use.
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[tuple[LocatedRange, OnePull]]:
+        """Yield each range in order and its fetch, with the filter of the read, and close that after use.
 
         :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
         :raises RocketMQError: a range cannot be pulled after all retries.
         """
         fetches = (OnePull(one, self._settings, self._idle) for one in ranges)
-        return prefetched(fetches, limit, self._idle)
+        with closing(prefetched(fetches, limit, self._idle)) as started:
+            yield from zip(ranges, started, strict=True)
 
     def again(self, located: LocatedRange, *, filtered: bool = True, retried: bool = True) -> Fetcher:
         """Return the fetch of a range of which something could not be decoded, over a connection of its own.

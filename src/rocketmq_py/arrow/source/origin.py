@@ -51,6 +51,12 @@ class Origin(Protocol):
     def located(self, ranges: Sequence[QueueRange], queues: QueueRoutes) -> list[LocatedRange]:
         """Return where the messages of ranges are; a range may be cut into several."""
 
+    def log_parts(self, ranges: Sequence[QueueRange], number: int) -> list[list[QueueRange]]:
+        """Cut ranges of one topic and broker into about ``number`` groups whose messages are next to each other.
+
+        Returns nothing if messages of other queues between those of a queue cost no time, as with brokers.
+        """
+
     def close(self) -> None: ...
 
 
@@ -85,8 +91,10 @@ class Fetching(Protocol):
     def takes_all(self) -> bool:
         """True if the read has no filter."""
 
-    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[RangeFetch]:
-        """Yield the fetch of each range in order, with the filter of the read, and close it after use.
+    def each(self, ranges: Sequence[LocatedRange], limit: int) -> Generator[tuple[LocatedRange, RangeFetch]]:
+        """Yield each range and its fetch, with the filter of the read, and close that after use.
+
+        Ranges may be cut into pieces of which those of several queues take turns; those of a queue stay in order.
 
         :param limit: number of ranges, or groups of small ones, that are fetched at the same time.
         :raises RocketMQError: a fetch cannot begin.

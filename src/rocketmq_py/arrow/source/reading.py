@@ -61,7 +61,7 @@ class RangeReader:
         ):
             gathered: list[Gathered] = []
             weight = 0
-            for one, fetcher in zip(ranges, fetchers, strict=True):
+            for one, fetcher in fetchers:
                 parts = coalesce(fetcher.chunks(), _DECODE_BYTES)
                 fetched = Gathered(one, fetcher, next(parts, []))
                 more = next(parts, None)

@@ -6,6 +6,7 @@ Costs are numbers of rows of 1 KiB: a larger row counts as several, and each ran
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.ranges import QueueRange
@@ -57,6 +58,39 @@ def pack(
         if more < enough:  # a range with a task of its own does not end the task that is being filled
             open_task, cost, rows = task, more, one.size
     return tasks
+
+
+def parts_of_topics(
+    ranges: Iterable[QueueRange], row_bytes: Mapping[str, float], at_least: int | None, at_most: int | None
+) -> list[tuple[list[QueueRange], int]]:
+    """Return the ranges of each topic and broker that several tasks read, and the number of these tasks.
+
+    Ranges of a queue that are next to each other are one. Topics of one queue, or for one task, are left out. The
+    parameters are those of :func:`pack`.
+    """
+    ordered = sorted(ranges, key=_place)
+    enough = max(enough_for_a_task(sum(_cost(one, row_bytes) for one in ordered), at_least), 1)
+    found = []
+    for _, members in groupby(ordered, key=lambda one: _place(one)[:2]):
+        pieces = list(members)
+        cost, rows = sum(_cost(one, row_bytes) for one in pieces), sum(one.size for one in pieces)
+        number = min(len(pieces), -(-cost // enough))
+        if at_most is not None:
+            number = max(number, -(-rows // at_most) + 1)  # cuts are not exact
+        whole = _whole(pieces)
+        if number > 1 and len(whole) > 1:
+            found.append((whole, number))
+    return found
+
+
+def _whole(ranges: Iterable[QueueRange]) -> list[QueueRange]:
+    found: list[QueueRange] = []
+    for one in ranges:
+        if found and found[-1].queue == one.queue and found[-1].stop == one.start:
+            found[-1] = found[-1]._replace(stop=one.stop)
+        else:
+            found.append(one)
+    return found
 
 
 def scanned(ranges: Iterable[LocatedRange]) -> list[list[LocatedRange]]:

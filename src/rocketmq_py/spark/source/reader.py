@@ -15,17 +15,17 @@ from pyspark.sql.types import StructType
 
 from rocketmq_py.arrow.options.offsets import Offsets
 from rocketmq_py.arrow.options.read import ReadOptions
-from rocketmq_py.arrow.ranges import report_losses
+from rocketmq_py.arrow.ranges import QueueRange, report_losses
 from rocketmq_py.arrow.remoting.broker_origin import BrokerOrigin, broker_origin
 from rocketmq_py.arrow.remoting.fetch import READ_GROUP
-from rocketmq_py.arrow.remoting.queues import QueueRoutes
+from rocketmq_py.arrow.remoting.queues import Addresses, LocatedRange, QueueRoutes
 from rocketmq_py.arrow.source.origin import Origin
 from rocketmq_py.arrow.source.origins import origin_of
 from rocketmq_py.arrow.source.plan import SourcePlan, split
 from rocketmq_py.arrow.source.planning import plan_read
 from rocketmq_py.arrow.source.pruning import Pruning, prune
 from rocketmq_py.spark.runtime.workers import keep_imports
-from rocketmq_py.spark.source.packing import estimated, next_messages, pack, probes, scanned
+from rocketmq_py.spark.source.packing import estimated, next_messages, pack, parts_of_topics, probes, scanned
 from rocketmq_py.spark.source.partitions import members, partition
 
 
@@ -63,10 +63,26 @@ class QueueRanges:
         located = origin.located(ranges, queues)
         scans = [one for one in located if one.span is not None]
         found = {one.range: one for one in located if one.span is None}
-        tasks = pack(found, sizes, options.min_partitions, options.max_records_per_partition)
-        return [partition([found[one] for one in together]) for together in tasks] + list(
-            map(partition, scanned(scans))
+        limits = options.min_partitions, options.max_records_per_partition
+        topics = parts_of_topics(found, sizes, *limits) if options.stores else []
+        parts = self._log_parts(topics, origin)
+        cut = {one.queue for together in parts for one in together}
+        tasks = pack([one for one in found if one.queue not in cut], sizes, *limits)
+        return (
+            [partition([LocatedRange(one, Addresses()) for one in together]) for together in parts]
+            + [partition([found[one] for one in together]) for together in tasks]
+            + list(map(partition, scanned(scans)))
         )
+
+    def _log_parts(self, topics: Iterable[tuple[list[QueueRange], int]], origin: Origin) -> list[list[QueueRange]]:
+        """Cut topics of several tasks where the log of a store is; those of which no task may be that large stay."""
+        most = self.options.max_records_per_partition
+        found = []
+        for ranges, number in topics:
+            parts = origin.log_parts(ranges, number)
+            if most is None or all(sum(one.size for one in part) <= most for part in parts):
+                found += parts
+        return found
 
     def message_bytes(self, start: Offsets, end: Offsets, queues: QueueRoutes, origin: Origin) -> Mapping[str, float]:
         """Return the average bytes of the next messages of each topic with messages between two offsets.

@@ -24,6 +24,7 @@ from rocketmq_py.spark.source.packing import (
     enough_for_a_task,
     estimated,
     pack,
+    parts_of_topics,
     probes,
 )
 from rocketmq_py.spark.source.partitions import members, partition
@@ -142,3 +143,18 @@ def test_only_the_placeholder_of_spark_has_no_ranges() -> None:
     assert members(InputPartition(None)) == []
     with pytest.raises(TypeError, match="a partition of this source is expected"):
         members(InputPartition("another"))
+
+
+def test_a_topic_of_several_queues_and_tasks_can_be_cut_in_another_way() -> None:
+    four = ranges(250_000, 250_000, 250_000, 250_000)
+    assert parts_of_topics(four, {}, None, None) == [(four, 4)]
+    assert parts_of_topics(ranges(*[1000] * 1000), {}, None, None) == [(sorted(ranges(*[1000] * 1000)), 8)]
+    assert parts_of_topics(ranges(1_000_000), {}, None, None) == []
+    assert parts_of_topics(ranges(10, 10), {}, None, None) == []
+    assert parts_of_topics([], {}, None, None) == []
+    halves = [half for one in four for half in (one._replace(stop=one.stop // 2), one._replace(start=one.stop // 2))]
+    assert parts_of_topics(halves, {}, 8, None) == [(four, 8)]
+    ((_, number),) = parts_of_topics(four, {}, None, 100_000)
+    assert number >= 10
+    both = parts_of_topics([*four, *ranges(10, 10, topic="u"), *ranges(*[10**6] * 2, broker="b")], {}, None, None)
+    assert [whole[0].queue[:2] for whole, _ in both] == [("t", "a"), ("t", "b")]
