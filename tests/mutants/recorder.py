@@ -15,6 +15,8 @@ from pathlib import Path
 import coverage
 import pytest
 
+from tests.mutants.trial import queued_seconds
+
 Record = dict[str, dict[str, dict[str, str]]]
 """Test file, source file, test: a number in hexadecimal whose bit *n* says that the test runs line *n*."""
 
@@ -35,11 +37,11 @@ class Recorder:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self._coverage.switch_context(item.nodeid)
-        begin = time.perf_counter()
+        begin = unhindered()
         try:
             return (yield)
         finally:
-            self._seconds[item.nodeid] = time.perf_counter() - begin
+            self._seconds[item.nodeid] = unhindered() - begin
             self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -61,6 +63,14 @@ class Recorder:
                     record[test.partition("::")[0]][name][test] = f"{mask:x}"
         seconds = {test: taken for test, taken in self._seconds.items() if test not in self._failed}
         file.write_text(json.dumps({"lines": record, "seconds": seconds}))
+
+
+def unhindered() -> float:
+    """Seconds that pass while this process works or waits, but not for a processor.
+
+    On a busy machine every test would seem slow, and few would be tried on a fault.
+    """
+    return time.perf_counter() - queued_seconds(os.getpid())
 
 
 def pytest_configure(config: pytest.Config) -> None:
