@@ -9,7 +9,7 @@ import pytest
 
 from rocketmq_py import Message, TransactionProducer
 from rocketmq_py.client.hooks.hooks import SendHook, Sending
-from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectionLost, NoRouteError
+from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, ConnectionLost, ForkedError, NoRouteError
 from rocketmq_py.model import MessageExt, SendStatus, TransactionState
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.wire.command import Command
@@ -122,6 +122,17 @@ def test_a_block_commits_unless_it_raises() -> None:
                 raise failure
         assert outcomes(threads) == ["8", "12", "12"]
         assert [end.remark for end in ends(threads)] == [None, "ValueError: on purpose", None]
+
+
+def test_a_process_that_was_forked_in_a_transaction_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forked() -> None:
+        raise ForkedError("made in another process")
+
+    with directly(TransactionProducer, Broker(), listener=Listener(COMMIT)) as (producer, threads, _):
+        with pytest.raises(ForkedError), producer.transaction(Message("t", b"x")):
+            monkeypatch.setattr(producer._portal, "check", forked)
+        monkeypatch.undo()
+        assert ends(threads) == []
 
 
 def test_an_end_that_cannot_be_sent_is_a_failure_of_the_result() -> None:

@@ -32,6 +32,7 @@ from rocketmq_py.protocol.bodies.route import BrokerData, QueueData, TopicRouteD
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.remoting.connection import Connection
 from rocketmq_py.wire.command import Command, encode_command
+from rocketmq_py.wire.signing import Credentials, sign
 from tests.unit.client.producing import message, run_producer, with_producer
 from tests.unit.client.scripted import ScriptedNetwork, cluster, route_answer, stored
 from tests.virtual_time import Clock
@@ -212,6 +213,19 @@ async def test_large_bodies_are_compressed_as_java_does(producer: Producer, netw
         await producer.send(message(body))
     assert zlib.compress(text, 5) not in (zlib.compress(text, 4), zlib.compress(text, 6))
     assert [request.body for _, request in network.sent()] == [text[:4095], zlib.compress(text, 5)]
+
+
+async def test_sends_are_signed_with_all_their_fields() -> None:
+    network = ScriptedNetwork(cluster(t={"b": 1}))
+    instance = ClientInstance("ns:1", timeout=1.0, credentials=Credentials("ak", "secret"))
+    network.carry(instance.connections)
+    async with Producer("g", instance=instance, compress_over=None) as producer:
+        await producer.send(message())
+        await producer.send_batch([message(b"a"), message(b"b")])
+    await instance.stop()
+    sends = [request for _, request in network.sent()]
+    assert [request.ext["AccessKey"] for request in sends] == ["ak", "ak"]
+    assert [request.ext["Signature"] for request in sends] == [sign(r.ext, r.body, "secret") for r in sends]
 
 
 def test_retries_of_refusals_back_off() -> None:

@@ -19,7 +19,7 @@ from rocketmq_py.client.consumer.skipped import SkippedMessages
 from rocketmq_py.core.consumer.pull_result import damaged_offsets
 from rocketmq_py.errors import BadHeader, ConfigError
 from rocketmq_py.model import DamagedMessage, RecordHead
-from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.headers.pull import PullResponse
 from rocketmq_py.protocol.sys_flag import COMPRESSED
 from rocketmq_py.wire.command import Command
@@ -199,6 +199,24 @@ def test_what_the_slave_has_damaged_too_is_told_once(caplog):
         seen = Seen(COUNT)
         await push(DamagedBroker(log, slave), seen)
         seen.check(bad)
+
+    run(caplog)
+
+
+def test_what_a_slave_refuses_to_show_is_told_with_its_reason(caplog):
+    @in_a_loop
+    async def run(caplog):
+        caplog.set_level(logging.INFO)
+        log = Log(COUNT)
+        bad = a_bit_of_a_body(log)
+        seen, broker = Seen(COUNT), DamagedBroker(log, Log(COUNT))
+        pull = broker._pull
+        refused = Command(ResponseCode.NO_PERMISSION, remark="not allowed here")
+        broker._pull = lambda where, request: refused if where == SLAVE else pull(where, request)
+        await push(broker, seen)
+        seen.check(bad)
+        assert f"offset 17 of {QUEUE} could not be read from {SLAVE} either: " in caplog.text
+        assert "not allowed here" in caplog.text
 
     run(caplog)
 
