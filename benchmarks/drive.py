@@ -70,8 +70,10 @@ class Generator:
         self.program = program
 
     @classmethod
-    def build(cls) -> Self:
+    def build(cls, profile: str = "release") -> Self:
         """Build the generator: in about a minute the first time, at once if its source has not changed.
+
+        Tests build it with the profile ``dev``, that of its own tests, in a fifth of the time.
 
         The result is in the user's cache directory, in a folder for each checkout. A network is needed only to download
         its dependencies for the first time.
@@ -82,11 +84,11 @@ class Generator:
         if lacking is not None:
             raise BenchError(lacking)
         target = _cache() / f"generator-{hashlib.sha256(str(SOURCE).encode()).hexdigest()[:12]}"
-        command = ["cargo", "build", "--release", "--locked", "--quiet", "--target-dir", str(target)]
+        command = ["cargo", "build", "--profile", profile, "--locked", "--quiet", "--target-dir", str(target)]
         built = subprocess.run(command, cwd=SOURCE, capture_output=True, text=True, check=False)
         if built.returncode:
             raise BenchError(f"the load generator cannot be built: {built.stderr.strip()}")
-        return cls(target / "release" / _NAME)
+        return cls(target / {"dev": "debug"}.get(profile, profile) / _NAME)
 
     @property
     def delay(self) -> Path:

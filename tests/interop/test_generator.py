@@ -26,7 +26,7 @@ QUEUES, EACH, EVERY = 4, 32, 256
 
 @pytest.fixture(scope="module")
 def generator() -> Generator:
-    return Generator.build()
+    return Generator.build("dev")
 
 
 @pytest.fixture(scope="module", params=["ours", "java"])

@@ -25,7 +25,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return Generator.build().delay
+    return Generator.build("dev").delay
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ Answer = Callable[[Command], bytes]
 
 @pytest.fixture(scope="module")
 def generator() -> Generator:
-    return Generator.build()
+    return Generator.build("dev")
 
 
 @pytest.fixture(scope="module")
