@@ -71,16 +71,14 @@ class CachedHalfMessage(msgspec.Struct, gc=False):
     :ivar real: the record to store when the transaction is committed.
     :ivar group: the producer group that may commit or roll back the transaction.
     :ivar queue_offset: the offset in the half topic; -1 before it is stored.
+    :ivar size: its approximate size in memory, in bytes; 0 before it is in the cache.
     """
 
     record: NewRecord
     real: NewRecord
     group: str
     queue_offset: int = -1
-
-    @property
-    def size(self) -> int:
-        return len(self.real.body) + len(self.real.properties) + _EACH_BYTES
+    size: int = 0
 
 
 def make_half_message(
@@ -147,7 +145,9 @@ class HalfMessageCache:
             self._keep(CachedHalfMessage(real, real, group, offset))
 
     def _keep(self, half: CachedHalfMessage) -> None:
-        self._kept[half.real.prepared_transaction_offset] = half
+        real = half.real
+        half.size = len(real.body) + len(real.properties) + _EACH_BYTES
+        self._kept[real.prepared_transaction_offset] = half
         self._bytes += half.size
         while self._bytes > self._most_bytes:
             self._bytes -= self._kept.popitem(last=False)[1].size

@@ -218,8 +218,9 @@ class Transactions:
         for one in waiting:
             header, address = one.header, one.address
             try:
-                if is_last or header.commit_or_rollback == UNKNOWN or self._cache.find(header) is not None:
-                    self.end(header, address)
+                half = self._cache.find(header)
+                if half is not None or is_last or header.commit_or_rollback == UNKNOWN:
+                    self.end(header, address, half)
                 elif self._read_ahead.read(one, partial(self._end_loaded, one)) is None:
                     self._cold_ends.append(one)
             except RocketMQError as e:
@@ -280,10 +281,11 @@ class Transactions:
         await self._store.loader.run(check)
         return await in_slices(self.end_all(header, places, offsets, address))
 
-    def end(self, header: EndTransaction, address: str) -> bool:
+    def end(self, header: EndTransaction, address: str, found: CachedHalfMessage | None = None) -> bool:
         """Commit or roll back a transaction; return False if the producer sent UNKNOWN, which gets no answer.
 
         :param address: the producer's address, for the log.
+        :param found: its half message in the cache; it is looked for if there is none.
         :raises BrokerError: the request is refused and nothing was changed.
         """
         if self._config.is_slave:
@@ -294,7 +296,7 @@ class Transactions:
         if outcome == UNKNOWN:
             _log.info("producer %s does not know the outcome of transaction %s yet", address, header.msg_id)
             return False
-        half = self._cache.find(header) or self._read_half(header)
+        half = found or self._cache.find(header) or self._read_half(header)
         before = self._outcome(header)
         if before not in (OPEN, outcome):
             raise _refusal(f"The transaction has been {_OUTCOMES.get(before, 'ended')} already")
@@ -516,7 +518,8 @@ class Transactions:
         The op message is written now if it is large enough, or if each one is to be written immediately.
         """
         self._unwritten += places
-        self._unwritten_size += sum([len(str(place)) + 1 for place in places])
+        for place in places:
+            self._unwritten_size += len(str(place)) + 1
         config = self._config
         if self._unwritten_size >= config.transaction_op_msg_max_size or not config.transaction_op_batch_interval:
             self.write_ops()

@@ -70,8 +70,9 @@ class TransactionTable:
 
         :param half: any of these offsets.
         """
-        current = self.current(half)
-        places = [*self._earlier.get(current, ()), current]
+        current = self._current.get(half, half)
+        earlier = self._earlier.get(current) if self._earlier else None
+        places = [current] if earlier is None else [*earlier, current]
         if current < self.base:
             self._given_up.pop(current, None)
             self._forget(current)
@@ -81,11 +82,11 @@ class TransactionTable:
         return places
 
     def _set(self, half: int, state: int) -> None:
-        index = half - self.base
-        missing = index + 1 - len(self._states)
+        states, index = self._states, half - self.base
+        missing = index + 1 - len(states)
         if missing > 0:
-            self._states += bytes(missing)
-        self._states[index] = state
+            states += bytes(missing)
+        states[index] = state
 
     def are_open(self, half: int, count: int) -> bool:
         """Return True if ``count`` half messages, from offset ``half`` on, are open and were never stored again.
@@ -113,7 +114,7 @@ class TransactionTable:
 
         :param half: the offset of the half message in its queue.
         """
-        current = self.current(half)
+        current = self._current.get(half, half)
         index = current - self.base
         if index >= 0:
             return self._states[index] if index < len(self._states) else OPEN
