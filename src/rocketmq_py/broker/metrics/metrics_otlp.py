@@ -26,7 +26,7 @@ class MetricsOtlp(MetricsTarget):
     """
 
     def __init__(
-        self, collector: OtlpCollector, timeout_ms: int, most_points: int, *, in_delta: bool = False
+        self, collector: OtlpCollector, timeout_ms: int, most_points: int, *, in_delta: bool
     ) -> None:  # fmt: skip
         try:
             import grpc

@@ -152,7 +152,8 @@ class QueueCheck:
         offset = self._skip_fillers(view, offset)
         if offset >= view.end:
             return
-        first = next(iter(view.read(offset, 1)), (log_end, 0, 0))[0]
+        entries = view.read(offset, 1)
+        first = entries[0][0] if entries else log_end
         # Entries beyond the end of the log can be of records that a crash has lost: recovery truncates them.
         report = self._findings.unfinished if first >= log_end else self._findings.problem
         report(

@@ -138,7 +138,9 @@ def test_without_the_extra_the_error_says_what_to_install(monkeypatch: pytest.Mo
 
 def test_https_is_not_answered_by_a_collector_without_tls() -> None:
     with Collector() as collector:
-        metrics = MetricsOtlp(OtlpCollector(f"127.0.0.1:{collector.port}", True, ()), int(SECONDS * 1000), 10)
+        metrics = MetricsOtlp(
+            OtlpCollector(f"127.0.0.1:{collector.port}", True, ()), int(SECONDS * 1000), 10, in_delta=False
+        )
         with pytest.raises(ConnectionError, match="UNAVAILABLE"):
             metrics.write(EXPOSITION, 5, 9)
         metrics.close()
