@@ -25,7 +25,8 @@ impl Expected {
     pub fn fits(&self, number: usize, size: usize, at: Option<i64>, head: &[u8; HEAD]) -> bool {
         let int = |at: usize| i32::from_be_bytes(head[at..at + 4].try_into().expect("4 bytes"));
         let long = |at: usize| i64::from_be_bytes(head[at..at + 8].try_into().expect("8 bytes"));
-        usize::try_from(int(0)) == Ok(size)
+        size >= HEAD
+            && usize::try_from(int(0)) == Ok(size)
             && int(4) == self.magic
             && int(12) == self.queue_id
             && i64::try_from(number)
@@ -135,6 +136,8 @@ mod tests {
             assert!(!expected.fits(0, 100, at, &odd));
         }
         assert!(!expected.fits(1, 100, at, &head(100, -7, 3, 40)));
+        assert!(expected.fits(0, 36, at, &head(36, -7, 3, 40)));
+        assert!(!expected.fits(0, 35, at, &head(35, -7, 3, 40)));
         assert!(!expected.fits(0, 100, Some(78), &head(100, -7, 3, 40)));
         assert!(!expected.fits(0, 100, None, &head(100, -7, 3, 40)));
         let last = Expected {

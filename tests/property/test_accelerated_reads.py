@@ -8,7 +8,7 @@ from struct import Struct
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from rocketmq_py.store import GetResult, StoreConfig
 from rocketmq_py.store.fs.residency import NotInMemory, Residency
@@ -77,6 +77,7 @@ ODD_FIELDS = st.lists(st.sampled_from([0, 0, 0, 0, 0, 0, 1, -1]), min_size=5, ma
     LIMITS, INT32, INT32, st.sampled_from([0, 7, 2**63 - 2]),
 )  # fmt: skip
 @settings(max_examples=examples(1000))
+@example([(0, 35, [0, 0, 0, 0, 0])], 2**63 - 1, 0, 0, 0)
 def test_records_that_do_not_fit_are_not_copied(
     parts: list[tuple[int, int, list[int]]], most: int, magic: int, queue_id: int, offset: int
 ) -> None:

@@ -99,7 +99,8 @@ class InflightPops:
         :param revive_queue: queue id of the check-point in the revive topic. :param revive_offset: its offset there.
         """
         key = check_point.key
-        self.finish(key)
+        if key in self._all:
+            self.finish(key)
         check_point.bit_map &= _BITS
         if not check_point.is_done:
             one = InflightPop(check_point, revive_queue, revive_offset)

@@ -250,6 +250,8 @@ class ConsumeQueue:
         """Raw entries from ``offset`` on: at most ``count``, fewer at the end or if a file is missing."""
         end = min(offset + count, self.max_offset)
         tail_start = self.tail_start
+        if offset < end <= tail_start and offset % self._per_file + end - offset <= self._per_file:
+            return self._read_file(offset, end - offset)  # most reads of a backlog: one file has all of them
         if offset >= tail_start:
             return bytes(self.tail[(offset - tail_start) * self.width : (end - tail_start) * self.width])
         parts: list[bytes | bytearray] = []
