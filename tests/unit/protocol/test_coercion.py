@@ -87,7 +87,7 @@ def test_the_error_names_the_member_of_a_member() -> None:
         converted(table={"a": "x"})
     with pytest.raises(BadHeader, match=r"Kinds: inner\.whole is 'x': a whole number is expected"):
         converted(inner={"whole": "x"})
-    for given in (7, ["a"]):
+    for given in (7, ["a"], "x"):
         with pytest.raises(BadHeader, match=r"Kinds: table is .*: an object is expected"):
             converted(table=given)
         with pytest.raises(BadHeader, match=r"Kinds: inner is .*: an object is expected"):

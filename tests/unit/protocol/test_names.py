@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rocketmq_py.broker.metadata.topics import is_readable, is_writable
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol import names
 
@@ -49,3 +50,10 @@ def test_system_names_are_recognised() -> None:
 def test_limits_are_those_of_java() -> None:
     assert (names.MAX_TOPIC_LENGTH, names.MAX_RETRY_TOPIC_LENGTH, names.MAX_GROUP_LENGTH) == (127, 255, 255)
     assert names.MAX_MESSAGE_SIZE == 4_194_304
+
+
+def test_the_words_for_permissions_mean_to_brokers_what_they_say() -> None:
+    assert {word: (is_readable(number), is_writable(number)) for word, number in names.PERMISSIONS.items()} == {
+        "rw": (True, True), "r": (True, False), "w": (False, True), "none": (False, False),
+    }  # fmt: skip
+    assert not any(number & 1 for number in names.PERMISSIONS.values()), "they say nothing about inheritance"

@@ -200,6 +200,21 @@ def test_messages_put_back_leave_alone_before_those_that_wait() -> None:
     assert left == [["a"], ["b"], ["c"]]
 
 
+def test_messages_put_back_do_not_linger_again() -> None:
+    acc = accumulator(1.0, max_messages=2)
+    add(acc, "a", lane=QUEUE)
+    (parcel,) = acc.add(QUEUE, "b", 1, "k", 0.0, 60.0)
+    add(acc, "c", lane=QUEUE)
+    acc.ended(parcel, 0.1)
+    acc.put_back(parcel)
+    for name in ("a", "b"):
+        (alone,) = take(acc, 0.1)
+        assert alone.entries == [name]
+        acc.ended(alone, 0.1)
+    assert take(acc, 0.1) == []
+    assert names(take(acc, 1.0)) == [["c"]]
+
+
 def test_idle_lanes_are_forgotten() -> None:
     acc = accumulator(max_messages=1)
     (busy,) = acc.add(Lane("busy"), "a", 1, "k", 0.0, 60.0)

@@ -32,3 +32,9 @@ from tests.unit.protocol.defaults import defaults
 )
 def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
     assert defaults(cls) == expected
+
+
+def test_nulls_in_members_without_a_declared_type_are_left_out_as_java_does() -> None:
+    body = b'{"groupName":"g","groupRetryPolicy":{"customizedRetryPolicy":{"next":[{"a":null}],"more":null}}}'
+    group = SubscriptionGroupConfig.decode(body)
+    assert group.group_retry_policy.customized_retry_policy == {"next": [{}]}
