@@ -80,6 +80,13 @@ def test_a_broker_uses_only_broker_keys() -> None:
         ({"brokerRole": "SLAVE"}, "brokerId is 0: a SLAVE needs one of its own, 1 or more"),
         ({"brokerRole": "SLAVE", "brokerId": "-1"}, "brokerId is -1"),
         ({"haListenPort": "65536"}, "haListenPort is 65536: 0 to 65535 is expected"),
+        ({"listenPort": "65536"}, "^listenPort is 65536: 0 to 65535 is expected"),
+        ({"listenPort": "-1"}, "^listenPort is -1: at least 0 is expected"),
+        ({"inSyncReplicas": "0"}, "inSyncReplicas is 0: at least 1 is expected"),
+        ({"transactionCheckInterval": "0"}, "transactionCheckInterval is 0: at least 1 is expected"),
+        ({"defaultTopicQueueNums": "-1"}, "defaultTopicQueueNums is -1: 0 to"),
+        ({"reviveQueueNum": "0"}, "reviveQueueNum is 0: 1 to"),
+        ({"metricsExporterType": "OTLP_GRPC"}, "metricsGrpcExporterTarget"),
         ({"haMasterAddress": "nowhere"}, "nowhere"),
         ({"brokerName": "no name!"}, "brokerName is 'no name!'"),
         ({"namesrvAddr": "nowhere"}, "'nowhere' is not an address: host:port is expected"),
@@ -90,6 +97,18 @@ def test_a_broker_uses_only_broker_keys() -> None:
 def test_invalid_settings_are_refused(settings: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         configure(settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"listenPort": "0"}, {"listenPort": "65535"}, {"haListenPort": "0"}, {"haListenPort": "65535"},
+        {"transactionCheckInterval": "1"}, {"defaultTopicQueueNums": "0"}, {"reviveQueueNum": "1"},
+        {"metricsExporterType": "OTLP_GRPC", "metricsGrpcExporterTarget": "127.0.0.1:4317"},
+    ],
+)  # fmt: skip
+def test_settings_at_their_bounds_are_accepted(settings: dict[str, str]) -> None:
+    configure(settings)
 
 
 def test_a_malformed_override_is_refused() -> None:

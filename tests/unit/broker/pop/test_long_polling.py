@@ -11,6 +11,7 @@ import pytest
 from rocketmq_py.broker.pop import long_polling
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
 from tests.unit.broker.requests import pop, send
@@ -174,3 +175,16 @@ def test_very_many_woken_pops_are_run_over_several_turns(
 def test_what_a_retry_topic_of_the_first_version_may_be_of(name: str, readings: list[tuple[str, str]]) -> None:
     """Neither a group nor a topic without a name is there."""
     assert list(long_polling._first_version_readings(name)) == readings
+
+
+def test_each_message_of_a_batch_is_compared_with_the_filter_of_a_held_pop(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    waiting = running.connect()
+    held = pop(exp="n = 3 AND TAGS IS NOT NULL", exp_type="SQL92", **WAIT)
+    assert waiting.call(Code.POP_MESSAGE, held) is None
+    for numbers in ((1, 2), (4, 5, 3)):
+        assert waiting.heard == []
+        body = encode_batch((0, b"%d" % n, b"n\x01%d\x02TAGS\x01A\x02" % n) for n in numbers)
+        assert client.ask(Code.SEND_BATCH_MESSAGE, send(batch=True), body).code == 0
+        running.turn()
+    assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"3"]]
