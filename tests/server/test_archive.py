@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 
-from rocketmq_py import Message, Producer, arrow
+from rocketmq_py import arrow
 from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.testing import Cluster
+from tests.server.archives import check_copy, numbers, rows, send
 from tests.server.cli import Cli, eventually
 
 N = 600
@@ -31,22 +31,6 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def cli(cluster: Cluster) -> Cli:
     return Cli(cluster.namesrv)
-
-
-def send(cluster: Cluster, topic: str, first: int, stop: int) -> None:
-    with Producer("archive", cluster.namesrv) as producer:
-        for i in range(first, stop):
-            producer.send(Message(topic, b"%d" % i, tags="AB"[i % 2], keys=f"k{i}", properties={"n": str(i)}, flag=i))
-
-
-def rows(directory: Path) -> pa.Table:
-    """All rows of the files that the manifest names."""
-    manifest = json.loads((directory / "archive.json").read_bytes())
-    return pa.concat_tables([pq.read_table(directory / part["name"]) for part in manifest["parts"]])
-
-
-def numbers(table: pa.Table) -> list[int]:
-    return sorted(int(one) for one in table.column("body").to_pylist())
 
 
 def filled(cluster: Cluster, topic: str) -> None:
@@ -84,6 +68,35 @@ def test_a_killed_run_is_continued(cli: Cli, cluster: Cluster, tmp_path: Path) -
     assert numbers(rows(to)) == list(range(N))
 
 
+def test_a_delta_table_has_every_message_once(cli: Cli, cluster: Cluster, tmp_path: Path) -> None:
+    filled(cluster, "table")
+    to = tmp_path / "table"
+    run = ("archive", "table", "--to", to, "--format", "delta", "--rows")
+    assert f"archived {N} messages of topic table; {to} has {N} in 3 files" in cli.ok(*run, 250)
+    assert "archived 0 messages" in cli.ok(*run, 250)
+    send(cluster, "table", N, N + 30)
+    assert f"archived 30 messages of topic table; {to} has {N + 30} in " in cli.ok(*run, 1000)
+    found = DeltaTable(to).to_pyarrow_table()
+    assert numbers(found) == list(range(N + 30))
+    one = found.to_pylist()[7]
+    i = int(one["body"])
+    assert (one["keys"], one["tags"], one["flag"], dict(one["properties"])["n"]) == (f"k{i}", "AB"[i % 2], i, str(i))
+
+
+def test_a_killed_run_of_a_delta_table_is_continued(cli: Cli, cluster: Cluster, tmp_path: Path) -> None:
+    filled(cluster, "killed-table")
+    to = tmp_path / "table"
+    command = [sys.executable, "-m", "rocketmq_py.cli", "archive", "killed-table", "--to", to, "--format", "delta"]
+    with subprocess.Popen(
+        [*command, "--rows", "3", "--namesrv", cluster.namesrv], stderr=subprocess.DEVNULL
+    ) as process:
+        eventually((to / "_delta_log" / f"{5:020d}.json").exists)
+        process.kill()
+    assert 0 < DeltaTable(to).count() < N
+    cli.ok("archive", "killed-table", "--to", to, "--rows", 100, "--format", "delta")
+    assert numbers(DeltaTable(to).to_pyarrow_table()) == list(range(N))
+
+
 def test_a_store_is_archived_without_its_broker(tmp_path: Path, cli: Cli) -> None:
     with Cluster(store_dir=tmp_path / "stores") as cluster:
         filled(cluster, "old")
@@ -104,22 +117,6 @@ def test_messages_of_a_replay_are_in_the_topic_once_and_in_order(cli: Cli, clust
     cli.ok("archive", "source", "--to", to)
     assert f"replayed 10 messages to topic copy, {N + 10} in all runs" in cli.ok("replay", to, "--topic", "copy")
     check_copy(cluster, "copy", "source")
-
-
-def check_copy(cluster: Cluster, copy: str, source: str) -> None:
-    names = ["queueId", "queueOffset", "body", "tags", "keys", "flag", "properties"]
-    found, expected = (arrow.read(one, namesrv=cluster.namesrv, columns=names).read_all() for one in (copy, source))
-    assert numbers(found) == numbers(expected)
-    by_body = {row["body"]: row for row in expected.to_pylist()}
-    last: dict[tuple[int, int], int] = {}
-    for row in found.to_pylist():
-        was = by_body[row["body"]]
-        assert [row[name] for name in ("tags", "keys", "flag")] == [was[name] for name in ("tags", "keys", "flag")]
-        assert dict(row["properties"])["n"] == dict(was["properties"])["n"]
-        place = row["queueId"], was["queueId"]
-        assert last.get(place, -1) < was["queueOffset"], "the order of a queue"
-        last[place] = was["queueOffset"]
-    assert len(last) == len({row["queueId"] for row in expected.to_pylist()}), "one queue for each"
 
 
 @pytest.mark.parametrize("after", [1, 3])

@@ -1,4 +1,4 @@
-"""``rocketmq archive``: keep a topic as Parquet files, run after run."""
+"""``rocketmq archive``: keep a topic as Parquet files or a Delta table, run after run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rocketmq_py.errors import RocketMQError
 from rocketmq_py.store.fs.os_files import OsFileSystem
 
 if TYPE_CHECKING:
+    from rocketmq_py.arrow.options.read import ReadOptions
     from rocketmq_py.arrow.topics import ReadSettings
     from rocketmq_py.cli.archive.manifest import Manifest
 
@@ -24,11 +25,11 @@ if TYPE_CHECKING:
 @click.argument("topic", shell_complete=complete_topic)
 @click.option("--to", "directory", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="The directory of the archive; it is created.")  # fmt: skip
-@click.option("--format", "format_name", type=click.Choice(("parquet",)), default="parquet", show_default=True)
+@click.option("--format", "format_name", type=click.Choice(("parquet", "delta")), default="parquet", show_default=True)
 @click.option("--store", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
               help="Read the files of this store instead of the brokers.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, metavar="N",
-              help="Most messages in one file.")  # fmt: skip
+              help="Most messages in one file, or one commit of a Delta table.")  # fmt: skip
 @click.option("--accept-loss", is_flag=True, help="Go on where messages behind the archive's end were removed.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out messages that cannot be decoded, with a warning.")
 @cluster_options
@@ -36,13 +37,13 @@ def command(
     topic: str, directory: Path, format_name: str, store: Path | None, rows: int, accept_loss: bool, skip_damaged: bool,
     target: Target,
 ) -> None:  # fmt: skip
-    """Add what is new in TOPIC to an archive of Parquet files.
+    """Add what is new in TOPIC to an archive: Parquet files, or a Delta table.
 
     The first run takes all messages, each later one what came since. Every message is in the archive once, also after a
-    run that was killed; 'archive.json' in DIR names the files that count. No offset is committed. 'rocketmq replay'
-    sends an archive to a topic. Needs the extra: pip install 'rocketmq-py[arrow]'.
+    run that was killed; 'archive.json' in DIR names the Parquet files that count. No offset is committed. 'rocketmq
+    replay' sends an archive of Parquet files to a topic. Needs the extra: pip install 'rocketmq-py[arrow]'; for Delta
+    'rocketmq-py[delta]'.
     """
-    del format_name
     if target.address_map:
         raise CommandFailure("archive cannot map addresses: run it where the brokers' own are reached")
     brokers: ReadSettings = {
@@ -54,34 +55,59 @@ def command(
         "mode": "PERMISSIVE" if skip_damaged else "FAILFAST",
     }
     try:
-        _archive(topic, directory, {**(brokers if store is None else files), **strictness}, rows)
+        _archive(topic, directory, {**(brokers if store is None else files), **strictness}, rows, format_name)
     except ModuleNotFoundError as e:
-        raise CommandFailure(f"archive needs {e.name}: pip install 'rocketmq-py[arrow]'", Status.USAGE) from e
+        extra = "delta" if e.name == "deltalake" else "arrow"
+        raise CommandFailure(f"archive needs {e.name}: pip install 'rocketmq-py[{extra}]'", Status.USAGE) from e
 
 
-def _archive(topic: str, directory: Path, settings: ReadSettings, rows: int) -> None:
+def _archive(topic: str, directory: Path, settings: ReadSettings, rows: int, format_name: str) -> None:
     from rocketmq_py.arrow.topics import read_options
-    from rocketmq_py.cli.archive.archiving import archive_topic, plan
-    from rocketmq_py.cli.archive.manifest import Manifest, load
 
     options = read_options(topic, settings)
+    add = _add_to_table if format_name == "delta" else _add_files
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with locked(directory):
-            manifest = load(directory) or Manifest(topic)
-            if manifest.topic != topic:
-                raise CommandFailure(f"{directory} is an archive of topic {manifest.topic}: each topic needs its own")
-            ranges = plan(options, manifest)
-            with progress(f"archiving {topic}", sum(one.range.size for one in ranges)) as advance:
-                count = archive_topic(directory, manifest, options, ranges, rows, advance)
-            check_files(directory, manifest)
+        count, kept, files = add(topic, directory, options, rows)
     except (BrokenPipeError, RocketMQError):
         raise
     except OSError as e:
         raise CommandFailure(f"{directory} cannot be written: {e.strerror or e}") from e
-    click.echo(
-        f"archived {count} messages of topic {topic}; {directory} has {manifest.rows} in {len(manifest.parts)} files"
-    )
+    click.echo(f"archived {count} messages of topic {topic}; {directory} has {kept} in {files} files")
+
+
+def _add_files(topic: str, directory: Path, options: ReadOptions, rows: int) -> tuple[int, int, int]:
+    """Add what is new as Parquet files; return the number of messages, of those in the archive, and of files."""
+    from rocketmq_py.cli.archive.archiving import archive_topic, plan
+    from rocketmq_py.cli.archive.manifest import Manifest, load
+
+    if (directory / "_delta_log").exists():
+        raise CommandFailure(f"{directory} has a Delta table: --format delta adds to it")
+    with locked(directory):
+        manifest = load(directory) or Manifest(topic)
+        if manifest.topic != topic:
+            raise CommandFailure(f"{directory} is an archive of topic {manifest.topic}: each topic needs its own")
+        ranges = plan(options, lambda _: manifest.ends())
+        with progress(f"archiving {topic}", sum(one.range.size for one in ranges)) as advance:
+            count = archive_topic(directory, manifest, options, ranges, rows, advance)
+        check_files(directory, manifest)
+    return count, manifest.rows, len(manifest.parts)
+
+
+def _add_to_table(topic: str, directory: Path, options: ReadOptions, rows: int) -> tuple[int, int, int]:
+    """Add what is new to a Delta table; see :func:`_add_files`."""
+    from rocketmq_py.cli.archive import delta
+    from rocketmq_py.cli.archive.archiving import plan
+    from rocketmq_py.cli.archive.manifest import NAME
+
+    if (directory / NAME).exists():
+        raise CommandFailure(f"{directory} has Parquet files: --format parquet adds to them")
+    with locked(directory):
+        table = delta.opened(directory, topic)
+        ranges = plan(options, lambda queues: delta.ends(table, queues))
+        with progress(f"archiving {topic}", sum(one.range.size for one in ranges)) as advance:
+            count = delta.archive_topic(table, options, ranges, rows, advance)
+        return count, *delta.content(table)
 
 
 def check_files(directory: Path, manifest: Manifest) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -20,22 +20,27 @@ from rocketmq_py.arrow.source.reading import read_ranges
 from rocketmq_py.arrow.topics import read_schema
 from rocketmq_py.cli.archive.manifest import Manifest, Part, Stretch, save
 from rocketmq_py.cli.output.failures import CommandFailure
+from rocketmq_py.model import MessageQueue
 
 COLUMNS = (
     *DEFAULT_COLUMNS, "properties", "flag", "transactionId", "bornHost", "storeHost", "commitLogOffset", "storeSize",
 )  # fmt: skip
 
 
-def plan(options: ReadOptions, manifest: Manifest) -> list[LocatedRange]:
+def plan(
+    options: ReadOptions, ends_of: Callable[[Sequence[MessageQueue]], Mapping[MessageQueue, int]]
+) -> list[LocatedRange]:
     """Return the ranges of the topic that the archive does not have yet.
 
+    :param ends_of: returns the offset of each queue at which the archive ends; queues that it lacks are left out.
     :raises DataLossError: messages behind the end of the archive were removed, or a queue ends before it, and
         ``failOnDataLoss`` is true.
     :raises RocketMQError: the topic does not exist, or a broker does not respond.
     """
     with closing(origin_of(options)) as origin:
         queues = origin.selected(options.selection)
-        bounds, ends = origin.bounds(queues), manifest.ends()
+        bounds = origin.bounds(queues)
+        ends = ends_of(list(bounds))
         start = {queue: ends.get(queue, known.earliest) for queue, known in bounds.items()}
         report_losses(beyond_the_end(start, bounds), options.fail_on_data_loss)
         planned = batch_plan(start, {queue: known.latest for queue, known in bounds.items()}, bounds)

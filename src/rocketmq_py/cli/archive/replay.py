@@ -38,9 +38,10 @@ def command(
     """Send the messages of an archive that 'rocketmq archive' has made to a topic, each exactly once.
 
     A run that was stopped or killed is continued by the next one with the same options, as is one whose archive has
-    grown since; DIR/replays has what was sent. The messages of one queue stay in order. They get new ids, and lose
-    delays; bodies, tags, keys, flags and other properties stay. Brokers must support transactions, as those of version
-    4.3 and newer do. Needs the extra: pip install 'rocketmq-py[arrow]'.
+    grown since; DIR/replays has what was sent. The messages of one queue stay in order; a Java broker may change the
+    order of the batch in which a run was killed, and forgets its flags. They get new ids, and lose delays; bodies,
+    tags, keys, flags and other properties stay. Brokers must support transactions, as those of version 4.3 and newer.
+    Needs the extra: pip install 'rocketmq-py[arrow]'.
     """
     if target.address_map:
         raise CommandFailure("replay cannot map addresses: run it where the brokers' own are reached")

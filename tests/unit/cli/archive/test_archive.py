@@ -8,11 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import Result
+from deltalake import DeltaTable, write_deltalake
 
-from rocketmq_py.cli.archive import replaying
+from rocketmq_py.arrow.ranges import DataLossError
+from rocketmq_py.cli.archive import delta, replaying
 from rocketmq_py.cli.archive.manifest import load
 from rocketmq_py.cli.archive.replaying import Prepared, Replay
 from rocketmq_py.cli.output.failures import Status
@@ -207,3 +210,38 @@ def test_a_time_sends_a_part(run: Run, store: Path, sender: Sender, tmp_path: Pa
     assert json.loads(state.read_bytes())["until"] is not None
     state.write_text("{")
     assert f"{state} cannot be read" in refused(run("replay", str(to), "--topic", "copy"))
+
+
+def test_a_delta_table_is_of_one_topic_and_of_nobody_else(run: Run, store: Path, tmp_path: Path) -> None:
+    to, other, foreign = tmp_path / "table", tmp_path / "files", tmp_path / "foreign"
+    assert f"archived 20 messages of topic T; {to} has 20 in " in archived(run, store, to, "--format", "delta")
+    assert "archived 0 messages" in archived(run, store, to, "--format", "delta")
+    archived(run, store, other)
+    write_deltalake(foreign, pa.table({"n": [1]}))
+
+    def tried(topic: str, directory: Path, format_name: str) -> str:
+        words = ["archive", topic, "--to", str(directory), "--store", str(store), "--format", format_name]
+        return refused(run(*words))
+
+    assert "is an archive of topic T: each topic needs its own" in tried("U", to, "delta")
+    assert "has Parquet files: --format parquet adds to them" in tried("T", other, "delta")
+    assert "has a Delta table: --format delta adds to it" in tried("T", to, "parquet")
+    assert "has a Delta table that 'rocketmq archive' has not made" in tried("T", foreign, "delta")
+    (to / "_delta_log" / f"{1:020d}.json").write_bytes(b"damaged")
+    assert "the Delta table" in tried("T", to, "delta")
+
+
+def test_what_a_read_says_is_said_when_it_fails_within_delta(
+    run: Run, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> Iterator[pa.RecordBatch]:
+        raise DataLossError(["two messages are gone"])
+        yield
+
+    monkeypatch.setattr(delta, "read_ranges", lost)
+    to = tmp_path / "table"
+    result = run("archive", "T", "--to", str(to), "--store", str(store), "--format", "delta")
+    assert "two messages are gone" in result.output
+    assert DeltaTable(to).count() == 0
+    monkeypatch.undo()
+    assert "archived 20 messages" in archived(run, store, to, "--format", "delta")
