@@ -63,6 +63,15 @@ def test_pulled_messages_are_counted_by_group_and_topic(stats: Stats) -> None:
     assert (stats.got_day.now, stats.put.count) == (4, 0)
 
 
+def test_popped_messages_are_pulled_ones_and_counted_by_themselves(stats: Stats) -> None:
+    stats.pulled("g", "t", 2, 20)
+    stats.pulled_by_pop("g", "t", 3, 30)
+    stats.pulled_by_pop("g", "t", 1, 5)
+    stats.pulled_by_pop("h", "t", 1, 7)
+    assert value(stats, "GROUP_GET_NUMS", "t@g") == (6, 3)
+    assert stats.popped == {("g", "t"): (4, 35), ("h", "t"): (1, 7)}
+
+
 def test_messages_sent_back_are_counted(stats: Stats) -> None:
     stats.sent_back("g", "t", dead=False)
     stats.sent_back("g", "t", dead=True)

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from rocketmq_py.broker.pop import long_polling
+from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
+from rocketmq_py.store.write.records import Arrival
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
@@ -188,3 +190,13 @@ def test_each_message_of_a_batch_is_compared_with_the_filter_of_a_held_pop(runni
         assert client.ask(Code.SEND_BATCH_MESSAGE, send(batch=True), body).code == 0
         running.turn()
     assert [bodies(popped(answer)) for answer in waiting.heard] == [[b"3"]]
+
+
+def test_a_filter_of_a_held_pop_sees_every_message_that_arrives_together(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    given = [b"a", b"bb", b"ccc", b"dddd"]
+    put(client, *given)
+    entries = running.services.store.queue_entries("t", 0, 0, 9)
+    arrival = Arrival("t", 0, 0, 4, START_MS, [part for entry in entries for part in entry[:3]])
+    records = list(running.services.pop.polling.pops._records(arrival))
+    assert [read_stored(record).body for record in records] == given

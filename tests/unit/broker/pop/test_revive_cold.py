@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from rocketmq_py.broker.pop import revive
 from rocketmq_py.protocol.codes import RequestCode as Code
 from tests.unit.broker.cold import cold_broker, thread
@@ -108,3 +110,16 @@ def test_a_platform_that_cannot_tell_revives_at_once(tmp_path: Path) -> None:
         assert fs.cold_reads
         fs.cold_reads.clear()
         assert revived(running, fs) == OLD[1:]
+
+
+def test_a_broker_that_closes_reads_nothing_more_to_revive(running: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_ahead = running.services.pop.reviver._read_ahead
+    closed: list[object] = []
+
+    def close(one: object) -> None:
+        closed.append(one)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(read_ahead), "close", close)
+        running.services.pop.close()
+    assert closed == [read_ahead]

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rocketmq_py.broker.timer import timers as timers_module
 from rocketmq_py.properties import decode_properties
 from rocketmq_py.protocol.headers.send import RecallMessage
 from rocketmq_py.protocol.recall_handle import RecallHandle
@@ -497,3 +498,34 @@ def test_the_counts_of_topics_are_written_when_a_broker_stops(tmp_path: Path) ->
     assert counts["t"]["count"] == 1
     assert again.services.timers.metrics.tree()["timingCount"] == counts
     again.services.close()
+
+
+def test_many_messages_that_are_due_soon_are_loaded_in_turns_that_follow_at_once(running: InProcess) -> None:
+    for number in range(450):
+        timed(running, str(number), 30_000)
+    timers = running.services.timers
+    while timers.tick(running.now):
+        pass
+    running.now += 25_000
+    assert [timers.tick(running.now) for _ in range(4)] == [True, True, False, False]
+    assert delivered(running) == []
+    running.now += 6_000
+    while timers.tick(running.now):
+        pass
+    assert sorted(map(int, delivered(running))) == list(range(450))
+
+
+def test_slots_of_a_long_pause_are_looked_at_in_turns_that_follow_at_once(
+    running: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timers_module, "_SLOTS_AT_ONCE", 5)
+    timed(running, "late", 60_000)
+    timers = running.services.timers
+    while timers.tick(running.now):
+        pass
+    running.now += 3_600_000
+    turns = 1
+    while timers.tick(running.now):
+        turns += 1
+    assert turns > 3_600 / 5
+    assert delivered(running) == ["late"]
