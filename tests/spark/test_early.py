@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import EARLY
 
 WORKER = """
@@ -48,3 +50,15 @@ def test_what_a_worker_starts_does_not_connect(tmp_path: Path) -> None:
     path = str(tmp_path / "nobody")
     env = os.environ | {"PYTHON_WORKER_FACTORY_SOCK_PATH": path, "PYTHONPATH": EARLY}
     assert subprocess.run([sys.executable, "-c", "print(1)"], env=env, check=True, capture_output=True).stdout == b"1\n"
+
+
+@pytest.mark.parametrize(("worker", "imported"), [("pyspark.worker", True), ("pyspark.sql.worker.other", False)])
+def test_a_daemon_imports_what_its_workers_need(tmp_path: Path, worker: str, *, imported: bool) -> None:
+    (tmp_path / "pyspark").mkdir()
+    for name in ("pyspark/__init__.py", "pyarrow.py", "pyspark_rocketmq.py", "pandas.py"):
+        (tmp_path / name).touch()
+    told = "import sys; print([n in sys.modules for n in ('pyarrow', 'pyspark_rocketmq', 'pandas')])"
+    (tmp_path / "pyspark" / "daemon.py").write_text(told)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([EARLY, str(tmp_path)])}
+    done = subprocess.run([sys.executable, "-m", "pyspark.daemon", worker], env=env, check=True, capture_output=True)
+    assert done.stdout.decode() == f"[True, True, {imported}]\n"
