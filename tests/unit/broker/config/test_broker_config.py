@@ -83,6 +83,7 @@ def test_a_broker_uses_only_broker_keys() -> None:
         ({"listenPort": "65536"}, "^listenPort is 65536: 0 to 65535 is expected"),
         ({"listenPort": "-1"}, "^listenPort is -1: at least 0 is expected"),
         ({"inSyncReplicas": "0"}, "inSyncReplicas is 0: at least 1 is expected"),
+        ({"metricsLabel": "x"}, "metricsLabel is"),
         ({"transactionCheckInterval": "0"}, "transactionCheckInterval is 0: at least 1 is expected"),
         ({"defaultTopicQueueNums": "-1"}, "defaultTopicQueueNums is -1: 0 to"),
         ({"reviveQueueNum": "0"}, "reviveQueueNum is 0: 1 to"),

@@ -326,9 +326,19 @@ def test_a_full_disk_refuses_messages_until_there_is_room(stores):
     with pytest.raises(StoreNotWritable, match="No space left"):
         store.append_many([record(i, size=500) for i in range(6)])
     stores.fs.failing.clear()
-    known = store.queue_range("T", 0)[1]
-    assert store.append(record(known)).queue_offset == known
-    assert len(read_queue(store)) == known + 1
+    assert store.append(record(3)).queue_offset == 3, "of several messages all are stored or none"
+    assert len(read_queue(store)) == 4
+
+
+def test_no_part_of_several_messages_is_stored_if_the_next_file_cannot_be_made(stores):
+    store = stores.open()
+    fill(store, 3)
+    stores.fs.fails = lambda _, path: path.parent.name == "commitlog" and path.name != f"{0:020d}"
+    with pytest.raises(StoreNotWritable, match="the commit log cannot grow"):
+        store.append_many([record(i, size=500) for i in range(6)])
+    stores.fs.fails = lambda *_: False
+    assert store.append(record(3)).queue_offset == 3
+    assert len(read_queue(store)) == 4
 
 
 def test_a_closed_store_refuses(stores):
