@@ -93,7 +93,7 @@ class Between:
     operand: Node
     low: Node
     high: Node
-    negated: bool = False
+    negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Search:
     operator: str
     operand: Node
     text: str
-    negated: bool = False
+    negated: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class In:
 
     operand: Property
     texts: frozenset[str]
-    negated: bool = False
+    negated: bool
 
 
 Node = Property | Constant | Negate | Not | Truth | And | Or | Equal | IsNull | Compare | Between | Search | In

@@ -8,7 +8,7 @@ import pytest
 from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.client.consumer.dispatch.listeners import ConsumeRequest, make_listener, shape_of
 from rocketmq_py.client.consumer.dispatch.orderly_listeners import OrderlyListener
-from rocketmq_py.client.hooks.hooks import ConsumeHook, SendHook, hooked
+from rocketmq_py.client.hooks.hooks import ConsumeHook, Consumption, SendHook, Sending, hooked
 from rocketmq_py.client.producer.producer import Producer
 from rocketmq_py.core.consumer.orderly import OrderedQueue, OrderlyRun
 from rocketmq_py.core.consumer.process_queue import ProcessQueue
@@ -185,3 +185,9 @@ def test_a_hook_is_called_for_failures_and_its_own_are_logged(caplog):
     sending(two, hook, answer=busy)
     assert [type(about.error) for about in hook.after_calls] == [SystemBusy, MessageIllegal]
     assert "a hook on purpose" in caplog.text
+
+
+def test_before_a_listener_or_a_send_has_run_nothing_of_its_end_is_known():
+    given = Consumption("g", MessageQueue("t", "b", 0), []), Sending("g", [], oneway=False)
+    assert [(one.result, one.error, one.seconds, one.notes) for one in given] == [(None, None, 0.0, {})] * 2
+    assert given[0].succeeded is None
