@@ -18,6 +18,7 @@ pub mod header;
 pub mod hpack;
 pub mod index;
 pub mod json;
+pub mod lent;
 pub mod messages;
 pub mod outgoing;
 pub mod popped;
@@ -32,3 +33,5 @@ pub mod signing;
 mod python;
 #[cfg(feature = "python")]
 mod python_grpc;
+#[cfg(feature = "python")]
+mod python_lent;

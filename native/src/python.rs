@@ -28,13 +28,13 @@ use crate::index::{ENTRY, write_entries};
 use crate::messages::{Origin, plain_records};
 use crate::outgoing::{write_json, write_message, write_numbers, write_property};
 use crate::revive::{self, Entry, Pop};
-use crate::sends::{Item, Run, cut};
+use crate::sends::{Item, Kind as SentKind, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 12;
+const FORMAT: i32 = 13;
 
-const HOSTS: &str = "a packed host has 8 or 20 bytes";
+pub(crate) const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
 /// Returns the result of `work`; a panic becomes an ordinary Python exception.
 pub(crate) fn calm<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
@@ -317,8 +317,8 @@ fn plain_messages<'py>(
 /// Consecutive plain sends from one read of a socket; see ``SendRun`` in ``rocketmq_py.accelerator``.
 #[pyclass(frozen, module = "rocketmq_py_native")]
 pub(crate) struct Sends {
-    data: Py<PyBytes>,
-    run: Run,
+    pub(crate) data: Py<PyBytes>,
+    pub(crate) run: Run,
 }
 
 impl Sends {
@@ -332,7 +332,7 @@ impl Sends {
 
 /// Responses to the sends that one call of `Sends.append` encoded.
 #[pyclass(frozen, module = "rocketmq_py_native")]
-struct Answers {
+pub(crate) struct Answers {
     stored: Vec<Stored>,
     sends: Py<Sends>,
     opaques: Vec<i32>,
@@ -367,19 +367,14 @@ impl Sends {
 
     /// Topic, queue id, sysFlag, properties without unique key and keys, and access key of each kind of sends.
     fn kinds(&self) -> PyResult<Vec<SendKind<'_>>> {
-        self.run
-            .kinds
-            .iter()
-            .map(|kind| {
-                Ok((
-                    text(&kind.topic)?,
-                    kind.queue_id,
-                    kind.sys_flag,
-                    text(&kind.others)?,
-                    text(&kind.access_key)?,
-                ))
-            })
-            .collect()
+        self.run.kinds.iter().map(kind_fields).collect()
+    }
+
+    /// Return one of the kinds.
+    #[pyo3(signature = (number, /))]
+    fn kind(&self, number: usize) -> PyResult<SendKind<'_>> {
+        let kind = self.run.kinds.get(number);
+        kind_fields(kind.ok_or_else(|| PyValueError::new_err("there is no such kind"))?)
     }
 
     /// Return a copy of the run in which ``append`` stops before each send that is not signed with the key of its kind.
@@ -488,7 +483,8 @@ impl Sends {
                 plan.write(data, run, &targets, &places, &common, to);
                 Ok(())
             })?;
-            let keys = waiting(py, run, &plan, &queues, common.now)?;
+            let hashes: Vec<i64> = queues.iter().map(|queue| queue.4).collect();
+            let keys = waiting(py, run, &plan, &hashes, common.now)?;
             let entries = entries(py, &plan, queues.len())?;
             let answers = Answers::of(slf, run, &plan, &targets);
             let halves = stored_halves(py, data, run, &plan, &targets, common.suffix)?;
@@ -498,7 +494,17 @@ impl Sends {
     }
 }
 
-fn text(bytes: &[u8]) -> PyResult<&str> {
+fn kind_fields(kind: &SentKind) -> PyResult<SendKind<'_>> {
+    Ok((
+        text(&kind.topic)?,
+        kind.queue_id,
+        kind.sys_flag,
+        text(&kind.others)?,
+        text(&kind.access_key)?,
+    ))
+}
+
+pub(crate) fn text(bytes: &[u8]) -> PyResult<&str> {
     std::str::from_utf8(bytes).map_err(|_| PyValueError::new_err("a text is not UTF-8"))
 }
 
@@ -543,17 +549,19 @@ fn stored_halves<'py>(
 }
 
 /// Returns a flat list of topic hash, key, commit log offset and store timestamp of each index key.
-fn waiting<'py>(
+///
+/// :param hashes: the topic hash of each queue.
+pub(crate) fn waiting<'py>(
     py: Python<'py>,
     run: &Run,
     plan: &Plan,
-    queues: &[Destination<'py>],
+    hashes: &[i64],
     now: i64,
 ) -> PyResult<Bound<'py, PyList>> {
     let now = now.into_pyobject(py)?;
-    let hashes: Vec<_> = queues
+    let hashes: Vec<_> = hashes
         .iter()
-        .map(|queue| queue.4.into_pyobject(py))
+        .map(|hash| hash.into_pyobject(py))
         .collect::<Result<_, _>>()?;
     let mut flat: Vec<Bound<'py, PyAny>> = Vec::with_capacity(plan.records.len() * 4);
     for record in &plan.records {
@@ -580,7 +588,7 @@ fn waiting<'py>(
 }
 
 impl Answers {
-    fn of(
+    pub(crate) fn of(
         sends: &Bound<'_, Sends>,
         run: &Run,
         plan: &Plan,
@@ -1306,6 +1314,9 @@ mod _native {
     use crate::python_grpc::{
         CallAck, CallSends, HeaderDecoder, HeaderTables, PoppedMessages, call_ack, call_sends,
     };
+
+    #[pymodule_export]
+    use crate::python_lent::SendQueues;
 
     #[pymodule_export]
     const FORMAT: i32 = super::FORMAT;

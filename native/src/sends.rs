@@ -84,16 +84,29 @@ impl Run {
     }
 
     /// Returns the index of a kind, which is added if it is new; None if there are too many kinds.
-    fn kind(&mut self, header: &Header, others: &[u8], access_key: &[u8]) -> Option<usize> {
-        let known = self.kinds.iter().position(|kind| {
-            kind.queue_id == header.queue_id
-                && kind.sys_flag == header.sys_flag
-                && kind.topic == header.topic
-                && kind.others == others
-                && kind.access_key == access_key
+    ///
+    /// `marks` has the mark of each kind, so that most others are passed by one comparison.
+    fn kind(
+        &mut self,
+        marks: &mut Vec<u64>,
+        header: &Header,
+        others: &[u8],
+        access_key: &[u8],
+    ) -> Option<usize> {
+        let mark = mark_of(header);
+        let known = (0..marks.len()).find(|number| {
+            marks[*number] == mark && {
+                let kind = &self.kinds[*number];
+                kind.queue_id == header.queue_id
+                    && kind.sys_flag == header.sys_flag
+                    && kind.topic == header.topic
+                    && kind.others == others
+                    && kind.access_key == access_key
+            }
         });
         known.or_else(|| {
             (self.kinds.len() < MOST_KINDS).then(|| {
+                marks.push(mark);
                 self.kinds.push(Kind {
                     topic: header.topic.to_vec(),
                     queue_id: header.queue_id,
@@ -105,6 +118,15 @@ impl Run {
             })
         })
     }
+}
+
+/// Returns a number that is equal for equal kinds: the end of the topic and the queue id.
+fn mark_of(header: &Header) -> u64 {
+    let end = header.topic.len().saturating_sub(8);
+    let topic = header.topic[end..]
+        .iter()
+        .fold(0, |mark, byte| mark << 8 | u64::from(*byte));
+    topic ^ (header.queue_id as u64).rotate_left(40)
 }
 
 pub enum Item {
@@ -151,6 +173,8 @@ pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut<Item> 
 
 struct Scanner {
     run: Run,
+    /// The mark of each kind of the run.
+    marks: Vec<u64>,
     /// Frames that come after the run.
     overtaken: Vec<Item>,
     others: Vec<u8>,
@@ -163,6 +187,7 @@ impl Default for Scanner {
         let (uniq_key, keys) = (Finder::new(b"UNIQ_KEY\x01"), Finder::new(b"KEYS\x01"));
         Scanner {
             run: Run::default(),
+            marks: Vec::new(),
             overtaken: Vec::new(),
             others: Vec::new(),
             uniq_key,
@@ -175,6 +200,7 @@ impl Scanner {
     fn end_run(&mut self, items: &mut Vec<Item>) {
         if !self.run.sends.is_empty() {
             items.push(Item::Run(std::mem::take(&mut self.run)));
+            self.marks.clear();
         }
         items.append(&mut self.overtaken);
     }
@@ -249,7 +275,7 @@ impl Scanner {
             }
         };
         let others = std::mem::take(&mut self.others);
-        let kind = self.run.kind(header, &others, access_key);
+        let kind = self.run.kind(&mut self.marks, header, &others, access_key);
         self.others = others;
         self.run.sends.push(Send {
             kind: kind?,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 12
+FORMAT = 13
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -94,6 +94,10 @@ class SendRun(Protocol):
         """Return the distinct kinds of the sends, in the order of their first send."""
         ...
 
+    def kind(self, number: int, /) -> SendKind:
+        """Return one of :meth:`kinds`."""
+        ...
+
     def verified(self, keys: Sequence[bytes | None], /) -> SendRun:
         """Return a copy of the run in which :meth:`append` stops before each send whose signature is not valid.
 
@@ -132,6 +136,89 @@ class SendRun(Protocol):
         :returns: index after the last encoded send; the records; for each queue, a flat list of commit log offset, size
             and tags code of each record; a flat list of topic hash, key, commit log offset and store timestamp of each
             index key; the responses; the half messages. None if no send was encoded.
+        """
+        ...
+
+
+MissingKind = tuple[int, int | None]
+"""A kind of a run that cannot be appended to: its number; the place of its queue, which is not lent, if it is known."""
+
+LentArrival = tuple[int, int, int, list[int]]
+"""What a queue got: its place, the offset of the first message and that after the last one, and a flat list of commit
+log offset, size and tags code of each."""
+
+
+class SendQueues(Protocol):
+    """Queues that are lent to the accelerator, which appends runs to them without looking at objects of Python.
+
+    Whoever owns a queue gives it a place here, lends it, and asks for the entries that it got. A send then touches a
+    few lines of the processor's cache, however many queues there are.
+    """
+
+    def add(self, queue_id: int, magic: int, topic_part: bytes, key_hash: int, /) -> int:
+        """Return a place for a queue; the arguments are those of :data:`RunQueue`. It is not lent yet."""
+        ...
+
+    def lend(self, place: int, next_offset: int, /) -> None:
+        """Lend the queue of a place.
+
+        :param next_offset: queue offset of the next message.
+        """
+        ...
+
+    def bring(self, place: int, /) -> bytes:
+        """Return the readable entries of a queue, as a consume queue has them, and remove them; it stays lent."""
+        ...
+
+    def take(self, place: int, /) -> tuple[bytes, list[int]]:
+        """End the lending; return the readable entries, and a flat list of those not committed."""
+        ...
+
+    def retire(self, place: int, /) -> None:
+        """Give up the place of a queue that is not lent. All kinds that go there become unknown."""
+        ...
+
+    def learn(self, run: SendRun, number: int, place: int, sys_flag: int, tags_code: int, /) -> None:
+        """Note what the messages of a kind become.
+
+        :param number: the number of the kind in the run.
+        :param place: the place of a queue with topic and queue id of the kind.
+        """
+        ...
+
+    def forget(self) -> None:
+        """Forget all kinds."""
+        ...
+
+    def append(
+        self,
+        run: SendRun,
+        begin: int,
+        hosts: tuple[bytes, bytes],
+        suffix: bytes,
+        place: tuple[int, int, int],
+        limits: tuple[int, int],
+        /,
+    ) -> tuple[int, bytes, list[Any], RunAnswers] | list[MissingKind] | None:
+        """As :meth:`SendRun.append`, to the lent queues of the kinds that are known.
+
+        :returns: items as of :meth:`SendRun.append`, of which entries and half messages are left out; or, if sends from
+            ``begin`` on are of kinds that are unknown or whose queues are not lent, a list of these; nothing is
+            appended then.
+        """
+        ...
+
+    def commit(self, tells: bool, /) -> tuple[int, list[int], list[LentArrival]]:
+        """Make all entries readable.
+
+        :param tells: whether to return what each queue got; that is not counted then.
+        :returns: number of messages; places of queues with 16 KiB of entries; what each queue got, or nothing.
+        """
+        ...
+
+    def counted(self) -> tuple[int, list[tuple[str, int, int, int]]]:
+        """Return what was appended since the last call: the number of commits; topic, messages, bytes and commits of
+        each topic.
         """
         ...
 
@@ -260,6 +347,10 @@ class Accelerator(Protocol):
 
     @property
     def FORMAT(self) -> int: ...  # noqa: N802 - a constant
+
+    def SendQueues(self) -> SendQueues:  # noqa: N802 - a class
+        """Return a table of queues, without any."""
+        ...
 
     def decode(self, ranges: list[Wanted], columns: tuple[str, ...], check_crc: bool, /) -> Columns | None:
         """Decode stored messages of ranges of queues to the buffers of Arrow columns.

@@ -202,7 +202,8 @@ class Pair:
     def state(self, running: InProcess) -> list[object]:
         store = running.services.store
         found: list[object] = [waiting(store), store._commit_log.end, halves(running)]
-        for (topic, number), queue in sorted(store._queues.by_key.items()):
+        for topic, number in sorted(store._queues.by_key):
+            queue = store._queues.by_key[topic, number]
             found.append((topic, number, queue.min_offset, queue.max_offset, queue.next_offset, bytes(queue.tail)))
         nodes = running.services._fs.nodes
         return [*found, {path: bytes(node.content) for path, node in list(nodes.items()) if "commitlog" in str(path)}]

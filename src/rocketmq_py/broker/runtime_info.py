@@ -116,6 +116,7 @@ class RuntimeInfo:
 
     def _traffic(self) -> dict[str, str]:
         stats = self._stats
+        stats.count_the_rest()
         grown = self._store.max_physical_offset - self._log_at_start
         return {
             "putTps": three_rates(stats.put),

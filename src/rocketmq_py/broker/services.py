@@ -178,6 +178,9 @@ class Services:
         self._make_transactions()
         self._make_pop()
         self._make_cluster()
+        if self.store.lent is not None:
+            self.store.lent.is_awaited, self.store.lent.on_counted = self._is_awaited, self.stats.counted
+            self.stats.uncounted = self.store.lent.counted
         self._filters_job = PeriodicSlicedJob(self.slices, self.filters.persist_in_steps)
         self._pops_job = PeriodicSlicedJob(self.slices, self.pop.persist_in_steps)
 
@@ -614,6 +617,10 @@ class Services:
         self.stats.arrived(arrivals)
         self.pull_request_hold.arrived(arrivals)
         self.pop.arrived(arrivals)
+
+    def _is_awaited(self) -> bool:
+        """True if a request waits for messages."""
+        return len(self.pull_request_hold) > 0 or self.pop.is_awaited()
 
     def _arrived_at_slave(self, arrivals: list[Arrival]) -> None:
         self.slave_sync.arrived(arrival.topic for arrival in arrivals)

@@ -119,6 +119,9 @@ class Stats:
         """What is counted for metrics; None: they are off."""
         self._all_puts, self._user_puts = self._totals(BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS)
         self._all_gets, self._user_gets = self._totals(BROKER_GET_NUMS, BROKER_GET_NUMS_OF_USERS)
+        self.uncounted: Callable[[], tuple[int, list[tuple[str, int, int, int]]]] = lambda: (0, [])
+        """Returns what is not counted by topic yet: number of calls of :meth:`counted`; topic, messages, bytes and
+        number of arrivals of each topic. What was returned is counted."""
         self.put_day = Day(self._user_puts)
         self.got_day = Day(self._user_gets)
         self._next_sample = now_ms
@@ -147,6 +150,25 @@ class Stats:
         self._all_puts.times += 1
         self._user_puts.value += of_users
         self._user_puts.times += 1
+
+    def counted(self, messages: int) -> None:
+        """Count stored messages that :attr:`uncounted` returns by topic later."""
+        self.put.count += messages
+
+    def count_the_rest(self) -> None:
+        """Count by topic what is not yet: at least every ten seconds, and before counters are read."""
+        times, topics = self.uncounted()
+        self._all_puts.times += times
+        self._user_puts.times += times
+        for topic, messages, size, arrivals in topics:
+            flow = self._puts.get(topic) or self._put_flow(topic)
+            flow.nums.value += messages
+            flow.nums.times += arrivals
+            flow.size.value += size
+            flow.size.times += arrivals
+            self._all_puts.value += messages
+            if flow.of_users:
+                self._user_puts.value += messages
 
     def pulled(self, group: str, topic: str, count: int, size: int) -> None:
         """Count a pull that was answered with messages.
@@ -224,6 +246,7 @@ class Stats:
 
     def find(self, name: str, key: str) -> StatsItem | None:
         """Return a counter, see :meth:`item`; None if it has not counted anything."""
+        self.count_the_rest()
         return self._items.get((name, key))
 
     # -- time
@@ -236,12 +259,15 @@ class Stats:
         self.put_times.tick(now_ms)
         for meter in (self.put, self.got, self.pulls_found, self.pulls_missed):
             meter.sample(now_ms)
+        if self._clock.is_due(now_ms):
+            self.count_the_rest()
         sampling = self._clock.advance(now_ms, self._items.values())
         if sampling is not None:
             at_once(self._sampling)  # samples must be in the order of their times
             self._sampling = sampling
             self._begin(sampling)
         if now_ms >= self._next_morning:
+            self.count_the_rest()
             self._next_morning = next_morning(now_ms)
             self.put_day.begin()
             self.got_day.begin()
@@ -260,6 +286,7 @@ class Stats:
 
     def remove_topic(self, topic: str) -> None:
         """Drop the counters of a deleted topic."""
+        self.count_the_rest()
         self._puts.pop(topic, None)
         if self.message_counts is not None:
             self.message_counts.remove_topic(topic)

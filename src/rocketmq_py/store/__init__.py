@@ -4,6 +4,7 @@ from rocketmq_py.store.config.config_files import ConfigFile
 from rocketmq_py.store.fs.filesystem import File, FileSystem
 from rocketmq_py.store.fs.os_files import OsFileSystem
 from rocketmq_py.store.message_store import MessageStore
+from rocketmq_py.store.queue.runs import AppendedRun, Arrival, HalfPlace, KindTarget
 from rocketmq_py.store.settings import ASYNC_FLUSH, SYNC_FLUSH, StoreConfig, delay_levels
 from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.batches import (
@@ -18,13 +19,9 @@ from rocketmq_py.store.write.batches import (
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
-    AppendedRun,
-    Arrival,
     Boundary,
     GetResult,
     GetStatus,
-    HalfPlace,
-    KindTarget,
     NewBatch,
     NewRecord,
     QueryResult,

@@ -29,8 +29,10 @@ from rocketmq_py.store.log.scan import Found, LogScan
 from rocketmq_py.store.queue.confirm_offset import ConfirmOffset
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
 from rocketmq_py.store.queue.dispatch import RecordDispatch
+from rocketmq_py.store.queue.lent_queues import LentQueues, arrivals_in
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.queue.runs import AppendedRun, Arrival, KindTarget
 from rocketmq_py.store.queue.unfinished_queue import UnfinishedQueue
 from rocketmq_py.store.read.checks import StoreChecks
 from rocketmq_py.store.read.read_ahead import Loader, ReadAhead
@@ -47,11 +49,8 @@ from rocketmq_py.store.workers import Workers
 from rocketmq_py.store.write.records import (
     Appended,
     AppendedBatch,
-    AppendedRun,
-    Arrival,
     Boundary,
     GetResult,
-    KindTarget,
     NewBatch,
     NewRecord,
     QueryResult,
@@ -118,6 +117,8 @@ class MessageStore:
         self._unconfirmed: ConfirmOffset | None = None
         self._is_slave = is_slave
         self._accelerator = accelerator
+        self.lent = LentQueues.of(accelerator, self.config, is_slave=is_slave)
+        """Lends consume queues to the accelerator; None if they are not lent."""
         self._replica: Replica | None = None
 
     # -- opening and closing
@@ -164,7 +165,7 @@ class MessageStore:
         self._checkpoint = Checkpoint(fs, layout.checkpoint)
         log = self._commit_log = CommitLog(fs, layout.commit_log, config.mapped_file_size_commit_log)
         self._files_thread = self.workers.executor("rocketmq-queue-files")
-        self._queues = QueueTable(fs, layout, config, self._is_batched, log.stored_at, self._files_thread)
+        self._queues = QueueTable(fs, layout, config, self._is_batched, log.stored_at, self._files_thread, self.lent)
         self._index = MessageIndex(fs, layout, config, self._clock, self._accelerator)
         self._ends = QueueEndsFile(fs, layout.queue_ends)
         self._queues.before_removal = self._ends.write_deletions
@@ -351,7 +352,8 @@ class MessageStore:
         if self._unconfirmed is not None:
             self._hold_back(self._unconfirmed, touched)
             return None
-        arrivals = self._arrivals(touched) if self._on_arrival is not None else []
+        arrivals = arrivals_in(touched, writer.last_timestamp) if self._on_arrival is not None else []
+        arrivals += self._queues.commit_lent(writer.last_timestamp, tells=bool(arrivals))
         try:
             self._queues.commit_pending(touched)
             self._index.commit_pending()
@@ -360,10 +362,6 @@ class MessageStore:
         if self._on_arrival is not None and arrivals:
             self._on_arrival(arrivals)
         return None
-
-    def _arrivals(self, touched: list[ConsumeQueue]) -> list[Arrival]:
-        now = self._writer.last_timestamp
-        return [Arrival(q.topic, q.queue_id, q.max_offset, q.next_offset, now, q.pending) for q in touched]
 
     def _hold_back(self, unconfirmed: ConfirmOffset, touched: list[ConsumeQueue]) -> None:
         """Keep messages that were just written unreadable until they are flushed.

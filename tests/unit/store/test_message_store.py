@@ -14,7 +14,7 @@ from rocketmq_py.store import Appended, MessageStore, StoreConfig
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.index import index as index_module
 from rocketmq_py.store.queue import queue_table
-from rocketmq_py.store.write.records import Arrival
+from rocketmq_py.store.queue.runs import Arrival
 from tests.unit.store.helpers import HOST, NOW, SMALL, Stores, fill, flush, numbers, read_queue, record
 from tests.unit.store.memoryfs import MemoryFileSystem
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.errors import ReplicaRefused, StoreNotWritable
 from rocketmq_py.store import SYNC_FLUSH, MessageStore, NewBatch
-from rocketmq_py.store.write.records import Arrival
+from rocketmq_py.store.queue.runs import Arrival
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.record import QUEUE_OFFSET_AT, decode_records
 from tests.examples import examples

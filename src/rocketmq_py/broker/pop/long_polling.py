@@ -229,6 +229,10 @@ class PopPolling:
         """Hold a request that found no messages."""
         (self.notifications if isinstance(hold.key, NotifyKey) else self.pops).hold_request(hold, responder)
 
+    def is_awaited(self) -> bool:
+        """True if a request waits for messages."""
+        return any(service.table.waiting for service in self._both)
+
     def arrived(self, arrivals: list[Arrival]) -> None:
         """Wake requests that wait for new messages."""
         for service in self._both:

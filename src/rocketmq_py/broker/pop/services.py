@@ -165,6 +165,10 @@ class PopServices:
         """Wake requests that wait for new messages."""
         self.polling.arrived(arrivals)
 
+    def is_awaited(self) -> bool:
+        """True if a request waits for messages."""
+        return self.polling.is_awaited()
+
     def rebuilt(self) -> None:
         """Run held requests again after the rebuild of a queue: messages that it has got have woken none of them."""
         self.polling.wake_all()

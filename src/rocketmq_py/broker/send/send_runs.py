@@ -59,6 +59,9 @@ class SendRuns:
     ) -> None:  # fmt: skip
         self._append = store.append_run
         self._log_end = store.appended_end
+        self._lent = store.lent
+        if store.lent is not None:
+            targets.on_forget = store.lent.forget
         self._targets = targets
         self._known, self._plain = targets.known, targets.plain
         self._common_tags_code = property_writer.common_tags_code
@@ -77,10 +80,15 @@ class SendRuns:
 
         :param counts: counts stored messages; sends to different topics, or of different types, end a run then.
         """
+        uncounted = counts is None and self._ack_waiter is None
+        if uncounted and self._lent is not None:
+            found = self._lent.append(run, begin, self._target, peer.host, self._suffix)
+            if found is not None:
+                return self._reply(found, None)
         kinds = run.kinds()
         plain = self._plain.get
-        targets = [plain(kind) or self._target(kind) for kind in kinds]
-        if counts is None and self._ack_waiter is None:
+        targets = [plain(kind) or self._known_target(kind) for kind in kinds]
+        if uncounted:
             found = self._append(run, begin, targets, peer.host, self._suffix)
             if found is None:
                 return None
@@ -129,22 +137,24 @@ class SendRuns:
         """Encode the answers to sends that are stored but not safe, such as after a timeout."""
         return answers.encode(answer_pieces(self._extra, code, remark), self._host)
 
+    def _known_target(self, kind: SendKind) -> KindTarget | None:
+        """As :meth:`_target`; what is found is cached."""
+        found = self._target(kind)
+        if found is not None and len(kind[3]) <= _SHORT:
+            if len(self._plain) >= _CACHED:
+                self._plain.clear()
+            self._plain[kind] = found
+        return found
+
     def _target(self, kind: SendKind) -> KindTarget | None:
+        """Return where to store the messages of a kind; None if they are not plain."""
         topic, queue_id, sys_flag, others, _ = kind
         target = self._known.get((topic, queue_id))
         if target is None or target.is_retry:
             return None
         if sys_flag & UNCOMMON_FLAGS == TRANSACTION_PREPARED:
-            found = self._half_target(target, sys_flag, others)
-        else:
-            found = self._plain_target(target, sys_flag, others)
-        if found is None:
-            return None
-        if len(others) <= _SHORT:
-            if len(self._plain) >= _CACHED:
-                self._plain.clear()
-            self._plain[kind] = found
-        return found
+            return self._half_target(target, sys_flag, others)
+        return self._plain_target(target, sys_flag, others)
 
     def _plain_target(self, target: SendTarget, sys_flag: int, others: str) -> KindTarget | None:
         if sys_flag & UNCOMMON_FLAGS:

@@ -69,6 +69,9 @@ class SendTargets:
         self.plain: dict[SendKind, KindTarget] = {}
         """What :class:`~rocketmq_py.broker.send.send_runs.SendRuns` has made of them."""
 
+        self.on_forget: Callable[[], None] = lambda: None
+        """Called when the caches are cleared."""
+
     @property
     def refuses_halves(self) -> bool:
         """True if half messages are not accepted."""
@@ -78,6 +81,7 @@ class SendTargets:
         """Clear the cache, because topics or settings have changed."""
         self.known.clear()
         self.plain.clear()
+        self.on_forget()
 
     def find(self, header: SendHeader, address: str) -> SendTarget:
         """Check a send, without using the cache, and return the topic and queue to store it in.

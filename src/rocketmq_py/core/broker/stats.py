@@ -90,6 +90,10 @@ class StatsClock:
         self._began_ms = now_ms
         self.ticks = tuple(0 for _ in SPANS)
 
+    def is_due(self, now_ms: int) -> bool:
+        """True if :meth:`advance` begins a period at this time."""
+        return (now_ms - self._began_ms) // SPANS[0][0] > self.ticks[0]
+
     def advance(self, now_ms: int, items: Iterable[StatsItem]) -> Iterator[None] | None:
         """Begin the next period of every window whose period has passed; return short steps that sample the items.
 

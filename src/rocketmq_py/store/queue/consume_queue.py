@@ -107,8 +107,8 @@ class ConsumeQueue:
 
     __slots__ = (
         "_files", "_head", "_head_start", "_is_head_all", "_paths", "_per_file", "_root", "_starts", "checksums",
-        "key_hash", "loaded_end", "magic", "max_offset", "min_offset", "next_offset", "pending", "queue_id", "tail",
-        "tail_start", "topic", "topic_part",
+        "is_lent", "key_hash", "loaded_end", "magic", "max_offset", "min_offset", "next_offset", "pending", "place",
+        "queue_id", "tail", "tail_start", "topic", "topic_part",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, root: Path, files: OpenFiles) -> None:
@@ -116,6 +116,10 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.magic, self.topic_part = topic_part(topic)
         self.key_hash = string_hash(f"{topic}#")
+        self.place = -1
+        """Its place in the accelerator, see :mod:`rocketmq_py.store.queue.lent_queues`; -1 for none."""
+        self.is_lent = False
+        """True if it lacks the newest entries, which the accelerator has."""
         self._root = root
         self._files = files
         self._per_file = files.file_size // self.width

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
 from rocketmq_py.store.fs.filesystem import FilePart, FileSystem
@@ -29,12 +29,17 @@ class NewFiles:
 
     :param thread: an executor with one thread.
     :param is_known: returns whether a queue still exists; called in the thread.
+    :param bring: brings queues up to date.
     """
 
-    def __init__(self, fs: FileSystem, thread: Executor, is_known: Callable[[ConsumeQueue], bool]) -> None:
+    def __init__(
+        self, fs: FileSystem, thread: Executor, is_known: Callable[[ConsumeQueue], bool],
+        bring: Callable[[Sequence[ConsumeQueue]], None] = lambda _: None,
+    ) -> None:  # fmt: skip
         self._fs = fs
         self._thread = thread
         self._is_known = is_known
+        self._bring = bring
         self._waiting: list[ConsumeQueue] = []
         self._running: Future[None] | None = None
         self.lock = threading.Lock()
@@ -49,6 +54,7 @@ class NewFiles:
         if len(self._waiting) < AT_ONCE or (self._running is not None and not self._running.done()):
             return
         batch, self._waiting = self._waiting[:MOST_AT_ONCE], self._waiting[MOST_AT_ONCE:]
+        self._bring(batch)
         wanted = [(queue, file) for queue in batch if (file := queue.missing_file()) is not None]
         self._running = self._thread.submit(self._make, wanted)
 

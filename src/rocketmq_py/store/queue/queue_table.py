@@ -17,8 +17,10 @@ from rocketmq_py.store.log.scan import Found
 from rocketmq_py.store.queue.batch_consume_queue import BatchConsumeQueue
 from rocketmq_py.store.queue.confirm_offset import Entries
 from rocketmq_py.store.queue.consume_queue import HEAD_BYTES, ConsumeQueue
+from rocketmq_py.store.queue.lent_queues import LentQueues
 from rocketmq_py.store.queue.new_files import NewFiles
 from rocketmq_py.store.queue.queue_ends import QueueEnd, QueueEnds
+from rocketmq_py.store.queue.runs import Arrival
 from rocketmq_py.store.queue.unfinished_queue import UnfinishedBatchQueue, UnfinishedQueue
 from rocketmq_py.store.settings import StoreConfig, delay_levels
 
@@ -39,11 +41,12 @@ class QueueTable:
     :param is_batched: returns whether new queues of a topic are batch consume queues.
     :param stored_at: returns the store timestamp of the record at an offset of the log, in milliseconds.
     :param thread: an executor with one thread, which makes the first files of new queues.
+    :param lent: lends queues to the accelerator; None: they stay here.
     """
 
     def __init__(
         self, fs: FileSystem, layout: StoreLayout, config: StoreConfig, is_batched: Callable[[str], bool],
-        stored_at: Callable[[int], int], thread: Executor,
+        stored_at: Callable[[int], int], thread: Executor, lent: LentQueues | None = None,
     ) -> None:  # fmt: skip
         self._fs = fs
         self._layout = layout
@@ -53,8 +56,11 @@ class QueueTable:
         self._batch_files = OpenFiles(fs, config.batch_queue_file_size, config.max_open_queue_files)
         self._budget = _CHECKED_BYTES
         self._delays = delay_levels(config.message_delay_level)
-        self.by_key: dict[tuple[str, int], ConsumeQueue] = {}
-        self.new_files = NewFiles(fs, thread, self._has_entries_of)
+        self.lent = lent
+        self._long: list[ConsumeQueue] = []
+        """Queues that have got many entries from the accelerator."""
+        self.by_key: dict[tuple[str, int], ConsumeQueue] = {} if lent is None else lent.table()
+        self.new_files = NewFiles(fs, thread, self._has_entries_of, self.bring)
         self._leaving: dict[tuple[str, int], ConsumeQueue] = {}
         """Removed queues that still have files."""
         self.before_removal: Callable[[], None] = lambda: None
@@ -91,7 +97,7 @@ class QueueTable:
         return ids.intersection(wanted) if ids else set()
 
     def _has_entries_of(self, queue: ConsumeQueue) -> bool:
-        found = self.by_key.get((queue.topic, queue.queue_id))
+        found = dict.get(self.by_key, (queue.topic, queue.queue_id))  # in a thread: it must not be taken back
         return found is not None and found.entry_queue is queue
 
     def _make(self, topic: str, queue_id: int, *, batched: bool) -> ConsumeQueue:
@@ -292,7 +298,7 @@ class QueueTable:
 
         :raises OSError: the disk is full or fails; all entries are readable nevertheless.
         """
-        long = []
+        long, self._long = self._long, []
         for queue in touched:
             queue.commit_pending()
             if len(queue.tail) >= _SPILL_AT:
@@ -321,7 +327,9 @@ class QueueTable:
         :param queues: None: all queues.
         :raises OSError: the disk is full or fails; entries not written stay in memory.
         """
-        left = [queue.entry_queue for queue in (self.with_tail() if queues is None else queues)]
+        wanted = self.with_tail() if queues is None else queues
+        self.bring(wanted)
+        left = [queue.entry_queue for queue in wanted]
         while left := [queue for queue in left if queue.tail]:
             for begin in range(0, len(left), _SPILLED_AT_ONCE):
                 self._spill_first_parts(left[begin : begin + _SPILLED_AT_ONCE])
@@ -335,8 +343,26 @@ class QueueTable:
             raise error
 
     def with_tail(self) -> list[ConsumeQueue]:
-        """Queues with entries that are not yet in their files."""
-        return [queue for queue in self.by_key.values() if queue.tail]
+        """Queues with entries that are not yet in their files; of those that are lent, all."""
+        return [queue for queue in self.by_key.values() if queue.tail or queue.is_lent]
+
+    def bring(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Bring queues up to date that may be lent, without ending that."""
+        if self.lent is not None:
+            self.lent.bring(queues)
+
+    def commit_lent(self, timestamp: int, *, tells: bool) -> list[Arrival]:
+        """Make entries readable that the accelerator has; the next :meth:`commit_pending` writes long tails.
+
+        :param timestamp: store timestamp of the newest message, in milliseconds.
+        :param tells: whether arrivals are told even if nobody waits, because others of this turn are.
+        :returns: what those who wait for messages must be told.
+        """
+        if self.lent is None or not self.lent.is_ahead:
+            return []
+        long, arrivals = self.lent.commit(timestamp, tells=tells)
+        self._long += long
+        return arrivals
 
     def truncate(self, physical_end: int) -> None:
         """Remove the entries of messages that end after offset ``physical_end`` of the log."""

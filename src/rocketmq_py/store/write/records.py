@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import msgspec
 
-from rocketmq_py.accelerator import RunAnswers, StoredHalf
 from rocketmq_py.store.write.batches import UniformMessages
 
 NO_HOST = bytes(8)
@@ -38,42 +36,6 @@ class NewRecord(msgspec.Struct, gc=False):
     prepared_transaction_offset: int = 0
     uniq_key: str | None = None
     keys: str | None = None
-
-
-class HalfPlace(NamedTuple):
-    """Where half messages of a run go when their transactions are committed: they are in another topic before.
-
-    ``queue_id`` is also that of the answers, ``group`` is their producers'. ``properties`` are encoded properties to
-    append to all others: the parts before and after the unique key, which is repeated there, and those that name topic
-    and queue.
-    """
-
-    topic: str
-    queue_id: int
-    group: str
-    properties: tuple[bytes, bytes, bytes]
-
-
-class KindTarget(NamedTuple):
-    """Where to store those sends of a run that differ only in body and keys (a kind), and fields of their records.
-
-    ``sys_flag`` and ``tags_code`` are those of :class:`NewRecord`. ``half`` is None for messages that are not half
-    messages.
-    """
-
-    topic: str
-    queue_id: int
-    sys_flag: int
-    tags_code: int
-    half: HalfPlace | None = None
-
-
-class AppendedRun(NamedTuple):
-    """Sends of a run that were appended together: the index after the last one, the answers, and the half messages."""
-
-    stop: int
-    answers: RunAnswers
-    halves: Sequence[StoredHalf]
 
 
 class NewBatch(msgspec.Struct, gc=False):
@@ -126,24 +88,6 @@ class AppendedBatch(msgspec.Struct):
     physical_offsets: list[int]
     store_timestamp: int
     size: int
-
-
-class Arrival(msgspec.Struct):
-    """New readable messages of one queue.
-
-    ``entries`` has physical offset, size and tags code of each as a flat list.
-    """
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    next_offset: int
-    store_timestamp: int
-    entries: list[int]
-
-    @property
-    def tags_codes(self) -> list[int]:
-        return self.entries[2::3]
 
 
 class GetStatus(enum.Enum):

@@ -18,18 +18,12 @@ from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.log.commit_log import BLANK_SIZE, CommitLog
 from rocketmq_py.store.queue.batch_consume_queue import MAX_UNIT_MESSAGES
 from rocketmq_py.store.queue.consume_queue import ConsumeQueue
+from rocketmq_py.store.queue.lent_queues import LentQueues, TargetOf
 from rocketmq_py.store.queue.queue_table import QueueTable
+from rocketmq_py.store.queue.runs import AppendedRun, KindTarget
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.store.write.batches import encode_uniform, split, uniform_messages
-from rocketmq_py.store.write.records import (
-    Appended,
-    AppendedBatch,
-    AppendedRun,
-    KindTarget,
-    NewBatch,
-    NewRecord,
-    UniformBatch,
-)
+from rocketmq_py.store.write.records import Appended, AppendedBatch, NewBatch, NewRecord, UniformBatch
 from rocketmq_py.wire.record import BORN_HOST_V6, STORE_HOST_V6, head_struct
 
 MAX_PROPERTIES = 32767
@@ -76,6 +70,9 @@ class Writer:
         clock: Callable[[], int],
         accelerator: Accelerator | None = None,
     ) -> None:
+        self._lent = queues.lent
+        if queues.lent is not None:
+            queues.lent.begin(self.append_lent, self._touch)
         self._encode_batch = accelerator.encode_batch if accelerator is not None else None
         self._config = config
         self._log = log
@@ -99,6 +96,10 @@ class Writer:
         self._refusal: str | None = "it is not open"
 
     # -- state
+
+    def _touch(self, queue: ConsumeQueue) -> None:
+        """Note that a queue has pending entries."""
+        self.touched.append(queue)
 
     def reload_limits(self) -> None:
         """Apply a changed ``max_message_size``."""
@@ -140,7 +141,7 @@ class Writer:
         """If nothing was appended since the last :meth:`flush`, return True, and take the time anew for what is
         appended next.
         """
-        if self.touched or self._chunks:
+        if self.touched or self._chunks or (self._lent is not None and self._lent.is_ahead):
             return False
         self._now = 0
         return True
@@ -253,6 +254,39 @@ class Writer:
                 queue.pending = flat
             queue.next_offset += len(flat) // 3
         return AppendedRun(stop, answers, halves)
+
+    def append_lent(
+        self, run: SendRun, begin: int, target_of: TargetOf, born_host: bytes, suffix: bytes
+    ) -> AppendedRun | None:
+        """As :meth:`append_run`, to queues that are lent to the accelerator, or can be.
+
+        :returns: what was appended; None if that must be done by :meth:`append_run`.
+        """
+        lent, room = self._lent, self._limit - self._position
+        if lent is None or room <= 0 or len(born_host) != 8:
+            return None
+        hosts, limits = (born_host, self._host), (self._config.max_message_size, MAX_PROPERTIES)
+        place = self._now or self.now(), self._start + self._position, room
+        appended = lent.native.append(run, begin, hosts, suffix, place, limits)
+        if isinstance(appended, list):
+            if not all(lent.lend(one) or self._teach(lent, run, one[0], target_of) for one in appended):
+                return None
+            appended = lent.native.append(run, begin, hosts, suffix, place, limits)
+        if appended is None or isinstance(appended, list):
+            return None
+        stop, records, keys, answers = appended
+        lent.is_ahead = True
+        self._take_encoded(records, keys)
+        return AppendedRun(stop, answers, ())
+
+    def _teach(self, lent: LentQueues, run: SendRun, number: int, target_of: TargetOf) -> bool:
+        """Tell the accelerator what messages of a kind of a run become, and lend it the queue; False if that fails."""
+        kind = run.kind(number)
+        target = target_of(kind)
+        if target is None or kind[:2] != (target.topic, target.queue_id):
+            return False
+        queue = self._queues.by_key.get((target.topic, target.queue_id))
+        return queue is not None and lent.teach(run, number, target, queue)
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
         """Return the queues of the kinds, and how to store the sends of each kind.

@@ -25,7 +25,7 @@ class Runs:
     def __init__(self, targets: SendTargets) -> None:
         self.asked: list[str] = []
         self.stored: list[KindTarget | None] = []
-        store: Any = SimpleNamespace(append_run=self._append, appended_end=lambda: 0)
+        store: Any = SimpleNamespace(append_run=self._append, appended_end=lambda: 0, lent=None)
         writer: Any = SimpleNamespace(common_tags_code=self._tags_code, half_fields=self._half_fields, suffix="")
         self._runs = SendRuns(store, targets, writer, "00", {}, HalfMessageCache())
 

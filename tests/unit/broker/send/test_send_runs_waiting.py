@@ -61,7 +61,10 @@ class Site:
     ) -> None:
         self.sends, self.stored, self.end = sends, list[list[int]](), 1_000
         store: Any = SimpleNamespace(
-            append_run=self._append, appended_end=lambda: self.end, config=SimpleNamespace(flush_disk_type=flush)
+            append_run=self._append,
+            appended_end=lambda: self.end,
+            config=SimpleNamespace(flush_disk_type=flush),
+            lent=None,
         )
         config: Any = SimpleNamespace(sync_flush_timeout=5_000, slave_timeout=3_000, in_sync_replicas=1)
         waiter = AckWaiter(store, config, lambda: wanted, lambda: 50) if flush is not None else None

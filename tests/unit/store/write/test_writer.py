@@ -11,8 +11,8 @@ import pytest
 from rocketmq_py.errors import CorruptRecord, MessageIllegal, StoreNotWritable
 from rocketmq_py.model import RecordHead
 from rocketmq_py.store import NewBatch, StoreConfig
+from rocketmq_py.store.queue.runs import AppendedRun, HalfPlace, KindTarget
 from rocketmq_py.store.write.batches import uniform_messages
-from rocketmq_py.store.write.records import AppendedRun, HalfPlace, KindTarget
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.java_hash import string_hash, tags_code
 from rocketmq_py.wire.record import decode_records, encode_record, pack_host
