@@ -12,7 +12,7 @@ from rocketmq_py.broker.pop import long_polling
 from rocketmq_py.broker.records.stored_record import read_stored
 from rocketmq_py.protocol.bodies.topic import TopicConfig
 from rocketmq_py.protocol.codes import RequestCode as Code
-from rocketmq_py.store.write.records import Arrival
+from rocketmq_py.store.queue.runs import Arrival
 from rocketmq_py.wire.batch import encode_batch
 from tests.unit.broker.harness import START_MS, Client, InProcess, broker
 from tests.unit.broker.pop.pop_client import bodies, make_topic, popped, put, take
