@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.broker.stats import BROKER_PUT_NUMS, BROKER_PUT_NUMS_OF_USERS, TOPIC_PUT_NUMS, TOPIC_PUT_SIZE
 from rocketmq_py.server import Peer
+from rocketmq_py.store.queue import lent_queues
+from rocketmq_py.store.queue.lent_queues import KINDS_OF_A_QUEUE, LONGEST_KIND
 from tests.accelerated import needs_accelerator
 from tests.examples import examples
 from tests.property.test_send_runs import PEER, Pair, plain_send
@@ -102,10 +105,16 @@ def compare(pair: LentPair) -> None:
     pair.compare()
 
 
+def vary(count: int) -> Step:
+    """Sends to one queue, each with another property."""
+    return lambda pair: pair.feed(b"".join(plain_send(0, "V", f"order\x01{number}\x02") for number in range(count)))
+
+
 plain = st.lists(st.tuples(st.integers(0, 2), st.just(False)), min_size=1, max_size=8).map(read)
 mixed = st.lists(st.tuples(st.integers(0, 2), st.booleans()), min_size=1, max_size=5).map(read)
 others: st.SearchStrategy[Step] = st.sampled_from([spill, fail, forget, delete, wait, compare])
-steps = st.one_of(plain, plain, plain, mixed, st.integers(0, 2).map(look_up), others)
+varied = st.integers(1, KINDS_OF_A_QUEUE * 2).map(vary)
+steps = st.one_of(plain, plain, plain, mixed, varied, st.integers(0, 2).map(look_up), others)
 
 
 @given(st.lists(steps, max_size=12))
@@ -140,6 +149,33 @@ def test_a_run_goes_to_lent_queues() -> None:
     assert queue.is_lent
     assert (queue.max_offset, table["t", 0].max_offset) == (1, 5)
     assert not queue.is_lent
+    both.plain.services.close()
+    both.fast.services.close()
+
+
+def is_lent(pair: LentPair, *properties: str) -> bool:
+    """Send messages with these properties twice; return whether their queue is lent then."""
+    for _ in range(2):
+        pair.feed(b"".join(plain_send(0, "A", others) for others in properties))
+    queue = dict.get(pair.fast.services.store._queues.by_key, ("t", 0))
+    assert queue is not None
+    return queue.is_lent
+
+
+def test_what_is_noted_of_properties_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With properties that differ in every message the accelerator would note them without end."""
+    both = LentPair()
+    room = LONGEST_KIND - len("TAGS\x01A\x02p\x01\x02")
+    assert is_lent(both, "p\x01" + "x" * room + "\x02")
+    assert not is_lent(both, "p\x01" + "x" * (room + 1) + "\x02")
+    kinds = [f"order\x01{number}\x02" for number in range(KINDS_OF_A_QUEUE)]
+    assert is_lent(both, *kinds[1:])
+    assert not is_lent(both, kinds[0])
+    forget(both)
+    assert is_lent(both, *kinds)
+    monkeypatch.setattr(lent_queues, "MOST_KINDS", KINDS_OF_A_QUEUE)
+    assert is_lent(both, "p\x01x\x02"), "all are forgotten when there are too many"
+    both.compare()
     both.plain.services.close()
     both.fast.services.close()
 

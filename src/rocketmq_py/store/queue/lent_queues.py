@@ -21,6 +21,13 @@ TargetOf = Callable[[SendKind], KindTarget | None]
 """Returns what messages of a kind become; None for those that must be appended singly."""
 Append = Callable[[SendRun, int, TargetOf, bytes, bytes], AppendedRun | None]
 
+KINDS_OF_A_QUEUE, MOST_KINDS = 16, 300_000
+"""Of so many kinds of a queue, and of all queues, it is noted what they become. There is no end of kinds where
+properties differ in every message.
+"""
+LONGEST_KIND = 128
+"""Nothing is noted of a kind with more characters of properties or of an access key."""
+
 
 class LendingTable(dict[Key, ConsumeQueue]):
     """Consume queues by topic and queue id; one that is looked up, replaced or removed is taken back first.
@@ -99,6 +106,8 @@ class LentQueues:
         """
         self.native: SendQueues = self._new()
         self._places: dict[int, ConsumeQueue] = {}
+        self._taught: dict[int, int] = {}  # number of kinds by place
+        self._kinds = 0
         self.append = append
         self._on_pending = on_pending
         self.is_ahead = False
@@ -117,6 +126,8 @@ class LentQueues:
     def forget(self) -> None:
         """Forget what messages of all kinds become, because topics or settings have changed."""
         self.native.forget()
+        self._taught.clear()
+        self._kinds = 0
 
     def bring(self, queues: Iterable[ConsumeQueue]) -> None:
         """Bring queues up to date, as far as their messages are written; those that are lent stay lent."""
@@ -142,6 +153,7 @@ class LentQueues:
         if queue.place >= 0:
             self.native.retire(queue.place)
             del self._places[queue.place]
+            self._taught.pop(queue.place, None)
             queue.place = -1
 
     def lend(self, missing: MissingKind) -> bool:
@@ -150,12 +162,23 @@ class LentQueues:
         return place is not None and self._lend(self._places[place])
 
     def teach(self, run: SendRun, number: int, target: KindTarget, queue: ConsumeQueue) -> bool:
-        """Note what the messages of a kind of a run become, and lend its queue; False if the queue cannot be lent."""
-        if target.half is not None or type(queue) is not ConsumeQueue or not is_at_rest(queue):
+        """Note what the messages of a kind of a run become, and lend its queue.
+
+        :returns: False if that cannot be: they go to several topics, the kind is long or one of too many, or the queue
+            cannot be lent now.
+        """
+        if target.half is not None or type(queue) is not ConsumeQueue or not (queue.is_lent or is_at_rest(queue)):
+            return False
+        if self._kinds >= MOST_KINDS:
+            self.forget()
+        taught = self._taught.get(queue.place, 0)
+        if taught >= KINDS_OF_A_QUEUE or any(len(text) > LONGEST_KIND for text in run.kind(number)[3:]):
             return False
         if queue.place < 0:
             queue.place = self.native.add(queue.queue_id, queue.magic, queue.topic_part, queue.key_hash)
             self._places[queue.place] = queue
+        self._taught[queue.place] = taught + 1
+        self._kinds += 1
         self.native.learn(run, number, queue.place, target.sys_flag, target.tags_code)
         return self._lend(queue)
 

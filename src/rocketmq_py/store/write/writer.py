@@ -285,7 +285,7 @@ class Writer:
         target = target_of(kind)
         if target is None or kind[:2] != (target.topic, target.queue_id):
             return False
-        queue = self._queues.by_key.get((target.topic, target.queue_id))
+        queue = dict.get(self._queues.by_key, (target.topic, target.queue_id))  # which may stay lent
         return queue is not None and lent.teach(run, number, target, queue)
 
     def _run_targets(self, kinds: Sequence[KindTarget | None]) -> tuple[list[ConsumeQueue], list[RunTarget | None]]:
