@@ -78,3 +78,11 @@ def test_a_replay(java: JavaPeer, side: Side, source: str, tmp_path: Path) -> No
     check_copy(side, copy, source, in_order=False)
     with Admin(side.namesrv) as admin:
         assert sum(map(admin.max_offset, admin.queues(copy))) == N
+
+
+def test_a_replay_that_is_not_killed_keeps_the_order(java: JavaPeer, side: Side, source: str, tmp_path: Path) -> None:
+    to, cli, copy = tmp_path / "archive", Cli(side.namesrv), side.topic(java, queues=3)
+    cli.ok("archive", source, "--to", to)
+    cli.ok("replay", to, "--topic", copy)
+    await_readable(side.namesrv, copy, N)
+    check_copy(side, copy, source)
