@@ -93,7 +93,7 @@ types: $(VENV)/.dev
 accelerator: $(VENV)/.dev
 	@if command -v cargo >/dev/null; then set -ex; cd native; cargo test --quiet --locked --no-default-features; \
 		if cargo clippy --version && cargo fmt --version; then cargo fmt --check; \
-		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked -- --deny warnings; fi; fi
+		PYO3_PYTHON=$(abspath $(BIN)/python) cargo clippy --quiet --locked --all-targets -- --deny warnings; fi; fi
 
 .PHONY: docs
 docs: $(VENV)/.docs ## the documentation into site/; broken links and undocumented public names are errors
