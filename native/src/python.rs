@@ -22,9 +22,8 @@ use crate::columns::{Column, Kind, Maker, Refusal, Rows, Texts, Wanted};
 use crate::files::{Part, write_parts as write};
 use crate::frames::Frame;
 use crate::gather::{Expected, HEAD, Places};
-use crate::hash::key_hash;
 use crate::header::Overtaken;
-use crate::index::{ENTRY, write_entries};
+use crate::index::{self, Keys};
 use crate::messages::{Origin, plain_records};
 use crate::outgoing::{write_json, write_message, write_numbers, write_property};
 use crate::revive::{self, Entry, Pop};
@@ -32,7 +31,7 @@ use crate::sends::{Item, Kind as SentKind, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 13;
+const FORMAT: i32 = 14;
 
 pub(crate) const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -484,7 +483,7 @@ impl Sends {
                 Ok(())
             })?;
             let hashes: Vec<i64> = queues.iter().map(|queue| queue.4).collect();
-            let keys = waiting(py, run, &plan, &hashes, common.now)?;
+            let keys = packed(py, run, &plan, &hashes, common.now);
             let entries = entries(py, &plan, queues.len())?;
             let answers = Answers::of(slf, run, &plan, &targets);
             let halves = stored_halves(py, data, run, &plan, &targets, common.suffix)?;
@@ -548,43 +547,25 @@ fn stored_halves<'py>(
     Ok(found)
 }
 
-/// Returns a flat list of topic hash, key, commit log offset and store timestamp of each index key.
+/// Returns the packed index keys of the records.
 ///
 /// :param hashes: the topic hash of each queue.
-pub(crate) fn waiting<'py>(
+pub(crate) fn packed<'py>(
     py: Python<'py>,
     run: &Run,
     plan: &Plan,
     hashes: &[i64],
     now: i64,
-) -> PyResult<Bound<'py, PyList>> {
-    let now = now.into_pyobject(py)?;
-    let hashes: Vec<_> = hashes
-        .iter()
-        .map(|hash| hash.into_pyobject(py))
-        .collect::<Result<_, _>>()?;
-    let mut flat: Vec<Bound<'py, PyAny>> = Vec::with_capacity(plan.records.len() * 4);
+) -> Bound<'py, PyBytes> {
+    let mut keys = Keys::default();
     for record in &plan.records {
-        let send = &run.sends[record.send];
-        let physical = record.physical.into_pyobject(py)?;
-        let mut add = |key: &[u8]| {
-            let key = PyBytes::new(py, key);
-            flat.extend([
-                hashes[record.queue].clone().into_any(),
-                key.into_any(),
-                physical.clone().into_any(),
-                now.clone().into_any(),
-            ]);
-        };
-        add(run.text_of(&send.uniq_key));
-        if let Some(keys) = &send.keys {
-            run.text_of(keys)
-                .split(|byte| *byte == b' ')
-                .filter(|key| !key.is_empty())
-                .for_each(&mut add);
+        let (send, topic) = (&run.sends[record.send], hashes[record.queue]);
+        keys.add(topic, run.text_of(&send.uniq_key), record.physical, now);
+        if let Some(words) = &send.keys {
+            keys.add_words(topic, run.text_of(words), record.physical, now);
         }
     }
-    PyList::new(py, flat)
+    PyBytes::new(py, &keys.packed)
 }
 
 impl Answers {
@@ -667,33 +648,6 @@ impl Answers {
 }
 
 // -- batches
-
-/// The index keys of messages: topic hash, key, commit log offset and store timestamp of each.
-struct Keys<'py> {
-    py: Python<'py>,
-    topic: Bound<'py, PyAny>,
-    now: Bound<'py, PyAny>,
-    flat: Vec<Bound<'py, PyAny>>,
-}
-
-impl Keys<'_> {
-    fn add(&mut self, physical: i64, fields: &Fields) -> PyResult<()> {
-        let words = fields
-            .keys
-            .unwrap_or_default()
-            .split(|byte| *byte == b' ')
-            .filter(|key| !key.is_empty());
-        for key in fields.uniq_key.into_iter().chain(words) {
-            let (key, physical) = (
-                PyBytes::new(self.py, key).into_any(),
-                physical.into_pyobject(self.py)?.into_any(),
-            );
-            self.flat
-                .extend([self.topic.clone(), key, physical, self.now.clone()]);
-        }
-        Ok(())
-    }
-}
 
 /// Topic, group, queue id, first offset, time and broker of a pop.
 type PopKey<'py> = (
@@ -841,12 +795,7 @@ fn encode_batch<'py>(
             Some(total) if total <= place.2 => total,
             _ => return Ok(None),
         };
-        let mut keys = Keys {
-            py,
-            topic: topic_hash.into_pyobject(py)?.into_any(),
-            now: place.0.into_pyobject(py)?.into_any(),
-            flat: Vec::with_capacity(batch.messages.len() * 4),
-        };
+        let mut keys = Keys::default();
         let mut entries: Vec<i64> = Vec::with_capacity(batch.messages.len() * 3);
         let mut physical = batch.physical;
         for message in &batch.messages {
@@ -855,7 +804,12 @@ fn encode_batch<'py>(
             };
             let size = batch.size_of(message) as i64;
             entries.extend([physical, size, fields.tags_code]);
-            keys.add(physical, &fields)?;
+            if let Some(key) = fields.uniq_key {
+                keys.add(topic_hash, key, physical, batch.now);
+            }
+            if let Some(words) = fields.keys {
+                keys.add_words(topic_hash, words, physical, batch.now);
+            }
             physical += size;
         }
         let records = PyBytes::new_with(py, total, |to| {
@@ -866,7 +820,7 @@ fn encode_batch<'py>(
             (
                 records,
                 PyList::new(py, entries)?,
-                PyList::new(py, keys.flat)?,
+                PyBytes::new(py, &keys.packed),
             )
                 .into_pyobject(py)?,
         ))
@@ -1142,44 +1096,90 @@ fn all_fit<'py>(
 
 // -- the index
 
-/// Return the hashes of keys for an index file, given the hash of ``topic#`` for each.
+/// Return keys packed; see ``rocketmq_py.accelerator``.
 #[pyfunction]
-#[pyo3(signature = (topics, keys, /))]
-fn key_hashes(topics: Vec<i64>, keys: Vec<Bound<'_, PyBytes>>) -> PyResult<Vec<u32>> {
+#[pyo3(signature = (fields, /))]
+fn pack_keys<'py>(fields: &Bound<'py, PyList>) -> PyResult<Bound<'py, PyBytes>> {
     calm(|| {
-        if topics.len() != keys.len() {
-            return Err(PyValueError::new_err("each key needs a topic"));
+        let mut keys = Keys::default();
+        let mut items = fields.iter();
+        while let Some(topic) = items.next() {
+            let (Some(key), Some(physical), Some(timestamp)) =
+                (items.next(), items.next(), items.next())
+            else {
+                return Err(PyValueError::new_err("a key has four fields"));
+            };
+            keys.add(
+                topic.extract()?,
+                key.cast::<PyBytes>()?.as_bytes(),
+                physical.extract()?,
+                timestamp.extract()?,
+            );
         }
-        Ok(topics
-            .iter()
-            .zip(&keys)
-            .map(|(topic, key)| key_hash(*topic as u32, key.as_bytes()))
-            .collect())
+        Ok(PyBytes::new(fields.py(), &keys.packed))
     })
 }
 
-/// Encode entries of an index file; see ``rocketmq_py.accelerator``.
-#[pyfunction]
-#[pyo3(signature = (hashes, physicals, timestamps, begin, previous, /))]
-fn index_entries<'py>(
-    py: Python<'py>,
-    hashes: Vec<u32>,
-    physicals: Vec<i64>,
-    timestamps: Vec<i64>,
-    begin: i64,
-    previous: &Bound<'py, PyBytes>,
-) -> PyResult<Bound<'py, PyBytes>> {
-    calm(|| {
-        let (count, previous) = (hashes.len(), previous.as_bytes());
-        if physicals.len() != count || timestamps.len() != count || previous.len() != 4 * count {
-            return Err(PyValueError::new_err(
-                "the columns of entries have different lengths",
-            ));
+/// A mapped file that may be written.
+struct Mapped(PyBuffer<u8>);
+
+impl Mapped {
+    fn of(buffer: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let buffer = PyBuffer::<u8>::get(buffer)?;
+        if buffer.readonly() || !buffer.is_c_contiguous() {
+            return Err(PyValueError::new_err("the file cannot be written"));
         }
-        PyBytes::new_with(py, ENTRY * count, |to| {
-            write_entries(to, &hashes, &physicals, &timestamps, begin, previous);
-            Ok(())
-        })
+        Ok(Mapped(buffer))
+    }
+
+    fn place(&self, at: usize, length: usize) -> *mut u8 {
+        assert!(
+            at.checked_add(length)
+                .is_some_and(|end| end <= self.0.len_bytes())
+        );
+        self.0.buf_ptr().cast::<u8>().wrapping_add(at)
+    }
+}
+
+#[allow(unsafe_code)]
+impl index::File for Mapped {
+    fn size(&self) -> usize {
+        self.0.len_bytes()
+    }
+
+    fn read(&self, at: usize) -> [u8; 4] {
+        let mut found = [0; 4];
+        // SAFETY: `place` keeps the bytes within the buffer, which stays where it is until it is released.
+        unsafe { ptr::copy_nonoverlapping(self.place(at, 4), found.as_mut_ptr(), 4) };
+        found
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        let place = self.place(at, bytes.len());
+        // SAFETY: the same; `of` refuses buffers that are only read. `bytes` are no part of the file.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len()) };
+    }
+}
+
+/// Add packed keys to an index file; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (file, slots, number, begin, keys, /))]
+fn put_keys(
+    file: &Bound<'_, PyAny>,
+    slots: u32,
+    number: u32,
+    begin: i64,
+    keys: &Bound<'_, PyBytes>,
+) -> PyResult<u32> {
+    calm(|| {
+        index::put(
+            &mut Mapped::of(file)?,
+            slots,
+            number,
+            begin,
+            keys.as_bytes(),
+        )
+        .ok_or_else(|| PyValueError::new_err("the keys do not fit into the file"))
     })
 }
 
@@ -1306,8 +1306,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Answers, Sends, Signer, ack_record, check_point_record, cut_answers, cut_read, decode,
-        encode_batch, encode_messages, gather, index_entries, key_hashes, plain_messages,
-        send_fields, send_frame, write_parts,
+        encode_batch, encode_messages, gather, pack_keys, plain_messages, put_keys, send_fields,
+        send_frame, write_parts,
     };
 
     #[pymodule_export]

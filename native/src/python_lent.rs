@@ -6,7 +6,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::append::{Common, Hosts, Plan};
 use crate::lent::{Arrival, Lent};
-use crate::python::{Answers, HOSTS, Sends, calm, text, waiting};
+use crate::python::{Answers, HOSTS, Sends, calm, packed, text};
 
 /// Queues that runs of sends are appended to by the accelerator alone; see ``rocketmq_py.accelerator``.
 #[pyclass(module = "rocketmq_py_native")]
@@ -131,7 +131,7 @@ impl SendQueues {
                 Ok(())
             })?;
             let hashes = self.lent.key_hashes(&resolved);
-            let keys = waiting(py, sends, &plan, &hashes, common.now)?;
+            let keys = packed(py, sends, &plan, &hashes, common.now);
             let answers = Bound::new(py, Answers::of(run, sends, &plan, &resolved.targets))?;
             let found = (stop, chunk, keys, answers).into_pyobject(py)?.into_any();
             self.lent.take_in(&plan, &resolved);

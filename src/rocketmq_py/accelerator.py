@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 13
+FORMAT = 14
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -77,7 +77,7 @@ hash of ``topic#`` for index keys.
 PlainMessage = tuple[tuple[Any, ...], str, bytes, bytes, str]
 """The arguments of :class:`~rocketmq_py.model.MessageExt`."""
 
-AppendedRun = tuple[int, bytes, list[list[int]], list[Any], RunAnswers, list[StoredHalf]]
+AppendedRun = tuple[int, bytes, list[list[int]], bytes, RunAnswers, list[StoredHalf]]
 """Result of :meth:`SendRun.append`, which describes its six items."""
 
 
@@ -134,8 +134,8 @@ class SendRun(Protocol):
         :param place: store timestamp in milliseconds, commit log offset of the first record, bytes free there.
         :param limits: maximum bytes of a body (an empty one is refused, too) and of properties.
         :returns: index after the last encoded send; the records; for each queue, a flat list of commit log offset, size
-            and tags code of each record; a flat list of topic hash, key, commit log offset and store timestamp of each
-            index key; the responses; the half messages. None if no send was encoded.
+            and tags code of each record; the packed index keys, see :meth:`Accelerator.pack_keys`; the responses; the
+            half messages. None if no send was encoded.
         """
         ...
 
@@ -199,7 +199,7 @@ class SendQueues(Protocol):
         place: tuple[int, int, int],
         limits: tuple[int, int],
         /,
-    ) -> tuple[int, bytes, list[Any], RunAnswers] | list[MissingKind] | None:
+    ) -> tuple[int, bytes, bytes, RunAnswers] | list[MissingKind] | None:
         """As :meth:`SendRun.append`, to the lent queues of the kinds that are known.
 
         :returns: items as of :meth:`SendRun.append`, of which entries and half messages are left out; or, if sends from
@@ -388,16 +388,15 @@ class Accelerator(Protocol):
         place: tuple[int, int, int],
         limits: tuple[int, int],
         /,
-    ) -> tuple[bytes, list[int], list[Any]] | None:
+    ) -> tuple[bytes, list[int], bytes] | None:
         """Encode one record for each message of a batch body; the records have consecutive offsets in one queue.
 
         :param hosts: born host and store host, packed, 8 or 20 bytes each.
         :param head: sysFlag without the bits for IPv6 hosts, born timestamp, reconsume times.
         :param place: store timestamp in milliseconds, commit log offset of the first record, bytes free there.
         :param limits: maximum bytes of a message's body and of its properties.
-        :returns: the records; a flat list of commit log offset, size and tags code of each; a flat list of topic hash,
-            key, commit log offset and store timestamp of each index key. None if the body is malformed, a message
-            breaks a limit or the records do not fit.
+        :returns: the records; a flat list of commit log offset, size and tags code of each; the packed index keys, see
+            :meth:`pack_keys`. None if the body is malformed, a message breaks a limit or the records do not fit.
         """
         ...
 
@@ -494,10 +493,23 @@ class Accelerator(Protocol):
         """As :class:`rocketmq_py.wire.signing.SigningKey`."""
         ...
 
-    def index_entries(
-        self, hashes: list[int], physicals: list[int], timestamps: list[int], begin: int, previous: bytes, /
-    ) -> bytes:
-        """Encode entries of an index file, like :func:`rocketmq_py.store.index.index_file.encode_entries`."""
+    def pack_keys(self, fields: list[Any], /) -> bytes:
+        """Return packed index keys: 20 bytes for each, with the lowest byte of a number first.
+
+        These are the hash of ``topic#key`` as :func:`rocketmq_py.store.index.key_hash.key_hash` returns it (4 bytes),
+        commit log offset and store timestamp in milliseconds (8 bytes each).
+
+        :param fields: hash of ``topic#``, key, commit log offset and store timestamp of each, in a flat list.
+        """
+        ...
+
+    def put_keys(self, file: Any, slots: int, number: int, begin: int, keys: bytes, /) -> int:
+        """Add packed keys to an index file, and point its slots to their entries; return how many slots were empty.
+
+        :param file: the mapped file. :param slots: number of its slots. :param number: that of the first new entry.
+        :param begin: store timestamp of entry 1 in milliseconds.
+        :raises ValueError: the entries are not within the file; nothing is written.
+        """
         ...
 
     def gather(
@@ -522,10 +534,6 @@ class Accelerator(Protocol):
 
         :param parts: path and size of each file, position in it, and data.
         """
-        ...
-
-    def key_hashes(self, topics: list[int], keys: list[bytes], /) -> list[int]:
-        """Return the index hashes of keys, like :func:`rocketmq_py.store.index.key_hash.key_hashes`."""
         ...
 
     def cut_read(

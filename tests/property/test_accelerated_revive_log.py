@@ -64,7 +64,7 @@ def stored(given: list[tuple[CheckPoint, list[int]]], found: Accelerator | None,
             except MessageIllegal as e:
                 said.append(str(e))
     store.commit_pending()
-    said += [store.queue_entries(log.topic, 1, 0, 1000), list(store._index.waiting)]
+    said += [store.queue_entries(log.topic, 1, 0, 1000), list(store._index.waiting.fields)]
     said += [(one.check_point, one.revive_offset) for one in log.inflight.pops()]
     size = SMALL.mapped_file_size_commit_log
     for begin in range(0, store.max_physical_offset, size):

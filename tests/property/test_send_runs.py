@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 import random
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from unittest import mock
 
 from hypothesis import given, settings, strategies as st
 
+from rocketmq_py.broker import services
 from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import CorruptFrame
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
@@ -25,7 +27,7 @@ from rocketmq_py.server.access.settings import AccessSettings
 from rocketmq_py.server.requests import dispatcher
 from rocketmq_py.server.requests.dispatcher import Dispatcher, Item
 from rocketmq_py.store import MessageStore
-from rocketmq_py.store.index.key_hash import key_hashes
+from rocketmq_py.store.index.waiting_keys import PackedKeys
 from rocketmq_py.wire.batch import encode_batch
 from rocketmq_py.wire.command import Command, decode_command, encode_command
 from rocketmq_py.wire.frame import JSON, MAX_FRAME, ROCKETMQ, Frame, FrameDecoder, RunDecoder, encode_frame
@@ -155,9 +157,9 @@ class Pair:
     """Two brokers that differ in the accelerator only."""
 
     def __init__(self) -> None:
-        self.plain, self.fast = self._broker(), self._broker()
-        self.plain.services.store._writer._encode_batch = None
-        self.plain.services.store._index._hashes = key_hashes
+        with mock.patch.object(services, "installed", return_value=None):
+            self.plain = self._broker()
+        self.fast = self._broker()
         self._frames, self._runs = FrameDecoder(), RunDecoder(MAX_FRAME, accelerator(), (RequestCode.END_TRANSACTION,))
         self.peer = Peer(PEER, ("127.0.0.1", 10_911))
         self.runs = 0
@@ -211,8 +213,9 @@ class Pair:
 
 def waiting(store: MessageStore) -> list[tuple[object, ...]]:
     """The keys that wait for the index; those of one batch have no order."""
-    flat = store._index.waiting
-    return sorted(zip(*(flat[i::4] for i in range(4)), strict=True))
+    keys = store._index.waiting
+    packed = keys._part(0, len(keys)) if isinstance(keys, PackedKeys) else accelerator().pack_keys(keys.fields)
+    return sorted(struct.iter_unpack("<Iqq", packed))
 
 
 def halves(running: InProcess) -> list[tuple[object, ...]]:

@@ -601,7 +601,7 @@ def test_entries_are_committed_every_so_many_records(stores, monkeypatch, count)
 
     monkeypatch.setattr(QueueTable, "commit_pending", note)
     indexed = []
-    monkeypatch.setattr(MessageIndex, "commit_pending", lambda index: indexed.append(len(index.waiting) // 12))
+    monkeypatch.setattr(MessageIndex, "commit_pending", lambda index: indexed.append(len(index.waiting) // 3))
     check(stores.open(), list(range(count)))
     parts = [5, 4] if count == 9 else [5, 5, count - 10]
     assert pending == parts

@@ -7,12 +7,10 @@ keys, so that a query can return messages with another key of the same hash; the
 from __future__ import annotations
 
 import logging
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.errors import IndexRebuilding
@@ -20,10 +18,11 @@ from rocketmq_py.store.codec import dispatch_fields
 from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, index_name, is_index_name
 from rocketmq_py.store.fs.residency import Residency
-from rocketmq_py.store.index.index_file import IndexFile, encode_entries
-from rocketmq_py.store.index.key_hash import key_hash, key_hashes
+from rocketmq_py.store.index.index_file import IndexFile
+from rocketmq_py.store.index.key_hash import key_hash
 from rocketmq_py.store.index.key_search import KeySearch
 from rocketmq_py.store.index.slot_pages import SlotPages
+from rocketmq_py.store.index.waiting_keys import PackedKeys, WaitingKeys
 from rocketmq_py.store.settings import StoreConfig
 from rocketmq_py.wire.java_hash import string_hash
 
@@ -35,8 +34,6 @@ _AT_ONCE = 4096
 """Maximum number of keys added in one call; more can wait after slots were loaded from disk."""
 _MOST_WAITING = 500_000
 """If more keys wait, they are added even if that waits for the disk."""
-_ITEMS, _PHYSICAL = 4, 2
-"""Number of items of a waiting key, and position of its physical offset."""
 
 
 class MessageIndex:
@@ -52,8 +49,6 @@ class MessageIndex:
     ) -> None:  # fmt: skip
         self.anew = partial(MessageIndex, fs, layout, config, clock, accelerator)
         """Returns another index in the same folder, without files."""
-        self._hashes = key_hashes if accelerator is None else accelerator.key_hashes
-        self._encode = encode_entries if accelerator is None else accelerator.index_entries
         self._fs = fs
         self.directory = layout.index
         self._config = config
@@ -71,11 +66,10 @@ class MessageIndex:
         """True if :meth:`load` found an index file, even one that it does not trust."""
         self._files: list[IndexFile] = []
         self._unsaved: list[IndexFile] = []  # full files to be saved; the newest file is always saved
-        self.waiting: list[Any] = []
-        """Keys not yet in a file, four items each: hash of ``topic#``, key, physical offset and store timestamp.
-
-        The writer adds keys here directly, in a flat list: this is the hot path.
-        """
+        self.packed = None if accelerator is None else PackedKeys(accelerator)
+        """The same as :attr:`waiting`; None without the accelerator."""
+        self.waiting = WaitingKeys() if self.packed is None else self.packed
+        """Keys not yet in a file."""
         self.confirmed: int | None = None
         """Keys of messages from this physical offset on keep waiting; None for no limit."""
 
@@ -116,7 +110,7 @@ class MessageIndex:
 
     def _open(self, name: str) -> IndexFile:
         file = self._fs.open(self.directory / name, self._config.index_file_size)
-        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num, self._encode)
+        return IndexFile(file, self._config.max_hash_slot_num, self._config.max_index_num)
 
     def _current(self) -> IndexFile:
         """Return the newest file, or a new one if that is full or there is none."""
@@ -148,7 +142,7 @@ class MessageIndex:
         """
         for key in keys.split(b" "):
             if key:
-                self.waiting += (topic_hash, key, physical, timestamp)
+                self.waiting.fields += (topic_hash, key, physical, timestamp)
 
     def add_properties(self, topic_hash: int, properties: dict[bytes, bytes], physical: int, timestamp: int) -> None:
         """Add the unique key and the other keys in the properties of a message to the waiting keys.
@@ -157,13 +151,13 @@ class MessageIndex:
         """
         uniq_key = properties.get(dispatch_fields.UNIQ_KEY)
         if uniq_key is not None:
-            self.waiting += (topic_hash, uniq_key, physical, timestamp)
+            self.waiting.fields += (topic_hash, uniq_key, physical, timestamp)
         if dispatch_fields.KEYS in properties:
             self.add_words(topic_hash, properties[dispatch_fields.KEYS], physical, timestamp)
 
     def commit_pending(self) -> None:
         """Add the waiting keys to the index files if there are at least 512; see :meth:`build`."""
-        if len(self.waiting) >= _BUILD_AT * _ITEMS:
+        if len(self.waiting) >= _BUILD_AT:
             self.build()
 
     def load_slots(self, executor: Executor) -> None:
@@ -180,7 +174,7 @@ class MessageIndex:
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
-        pages = self._slot_pages if len(self.waiting) < _MOST_WAITING * _ITEMS else None
+        pages = self._slot_pages if len(self.waiting) < _MOST_WAITING else None
         return self._build(pages, _AT_ONCE)
 
     def build_everything(self) -> None:
@@ -188,22 +182,22 @@ class MessageIndex:
         self._build(None, len(self.waiting))
 
     def _build(self, pages: SlotPages | None, most: int) -> bool:
+        waiting = self.waiting
         if not self.is_enabled:
-            self.waiting.clear()
+            waiting.drop(len(waiting))
         ready, done = self._ready(), 0
         if self.is_unfinished:
             return self._drop(ready)
         try:
             while done < min(ready, most):
                 file = self._current()
-                begin, end = done * _ITEMS, (done + min(file.room, _BUILD_AT, ready - done)) * _ITEMS
-                hashes = self._hashes(self.waiting[begin:end:_ITEMS], self.waiting[begin + 1 : end : _ITEMS])
-                if pages is not None and not pages.are_resident(file, hashes):
+                end = done + min(file.room, _BUILD_AT, ready - done)
+                if pages is not None and not pages.are_resident(file, partial(waiting.hashes, done, end)):
                     return False
-                file.put(hashes, self.waiting[begin + 2 : end : _ITEMS], self.waiting[begin + 3 : end : _ITEMS])
-                done += len(hashes)
+                waiting.put_into(file, done, end)
+                done = end
         finally:
-            del self.waiting[: done * _ITEMS]
+            waiting.drop(done)
         return done == ready
 
     def _drop(self, ready: int) -> bool:
@@ -211,30 +205,28 @@ class MessageIndex:
         if self._keeps_keys:
             return False
         if ready:
-            self._dropped_to = self.waiting[(ready - 1) * _ITEMS + _PHYSICAL]
-        del self.waiting[: ready * _ITEMS]
+            self._dropped_to = self.waiting.physicals()[ready - 1]
+        self.waiting.drop(ready)
         return True
 
     def _ready(self) -> int:
         """Number of waiting keys of messages before :attr:`confirmed`."""
-        if self.confirmed is None:
-            return len(self.waiting) // _ITEMS
-        return bisect_left(self.waiting[2::_ITEMS], self.confirmed)
+        return len(self.waiting) if self.confirmed is None else self.waiting.before(self.confirmed)
 
     @property
     def waiting_from(self) -> int | None:
         """Offset of the log before which no key waits; None if no key waits."""
-        return min(self.waiting[_PHYSICAL::_ITEMS], default=None)
+        return min(self.waiting.physicals(), default=None)
 
     def take_hashes(self, most: int) -> list[tuple[int, int]]:
         """Remove some waiting keys, and return physical offset and hash of each.
 
         :param most: maximum number of keys.
         """
-        keys = self.waiting[: most * _ITEMS]
-        del self.waiting[: most * _ITEMS]
-        hashes = self._hashes(keys[::_ITEMS], keys[1::_ITEMS])
-        return list(zip(keys[_PHYSICAL::_ITEMS], hashes, strict=True))
+        count = min(most, len(self.waiting))
+        found = list(zip(self.waiting.physicals()[:count], self.waiting.hashes(0, count), strict=True))
+        self.waiting.drop(count)
+        return found
 
     # -- querying
 
@@ -280,7 +272,7 @@ class MessageIndex:
     def resume(self, position: int) -> None:
         """From now on, keep the keys of messages from offset ``position`` of the log on."""
         self._keeps_keys = True
-        del self.waiting[: bisect_left(self.waiting[_PHYSICAL::_ITEMS], position) * _ITEMS]
+        self.waiting.drop(self.waiting.before(position))
 
     def adopt(self, whole: MessageIndex) -> None:
         """Take over the files of another index: the rebuild has ended."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from struct import Struct, pack
 
 from rocketmq_py.store.codec.columns import put
-from rocketmq_py.store.fs.filesystem import File, FileSystem
+from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.residency import Part, Residency
 from rocketmq_py.store.index.chain import ENTRY_SIZE, Chain, Place, Wanted
 
@@ -29,8 +29,8 @@ _HOT_ENTRIES = 500_000
 """This many entries at the end of a file, as far as this process added them, count as in main memory: 10 MB."""
 
 
-Encode = Callable[[list[int], list[int], list[int], int, bytes], bytes | bytearray]
-"""Type of :func:`encode_entries` and of its compiled replacement."""
+Put = Callable[[Buffer, int, int, int, bytes], int]
+"""Adds packed keys: :meth:`rocketmq_py.accelerator.Accelerator.put_keys`."""
 
 
 def _seconds(milliseconds: int) -> int:
@@ -80,8 +80,7 @@ class IndexFile:
     Only :meth:`save` writes the header: after a crash, entries beyond its count are ignored.
     """
 
-    def __init__(self, file: File, slots: int, entries: int, encode: Encode = encode_entries) -> None:
-        self._encode = encode
+    def __init__(self, file: File, slots: int, entries: int) -> None:
         self._file = file
         self._buffer = file.buffer
         self._slots = slots
@@ -116,15 +115,30 @@ class IndexFile:
 
         :raises OSError: the disk is full or fails; no entry is added.
         """
-        self._allocate(len(hashes))
-        if self.count == 1:
-            self.begin_physical, self.begin_timestamp = physicals[0], timestamps[0]
         count = len(hashes)
+        self._begin(count, physicals[0], timestamps[0])
         at = self._entries_at + self.count * ENTRY_SIZE
-        entries = self._encode(hashes, physicals, timestamps, self.begin_timestamp, self._link(hashes))
+        entries = encode_entries(hashes, physicals, timestamps, self.begin_timestamp, self._link(hashes))
         self._buffer[at : at + len(entries)] = entries
         self.count += count
         self.end_physical, self.end_timestamp = physicals[-1], timestamps[-1]
+
+    def put_packed(self, put: Put, count: int, keys: bytes, first: tuple[int, int], last: tuple[int, int]) -> None:
+        """As :meth:`put`, with the accelerator.
+
+        :param count: number of the packed ``keys``.
+        :param first: physical offset and store timestamp of the first one; ``last`` likewise.
+        """
+        self._begin(count, *first)
+        self._used_slots += put(self._buffer, self._slots, self.count, self.begin_timestamp, keys)
+        self.count += count
+        self.end_physical, self.end_timestamp = last
+
+    def _begin(self, count: int, physical: int, timestamp: int) -> None:
+        """Prepare for so many more entries, the first of which is given."""
+        self._allocate(count)
+        if self.count == 1:
+            self.begin_physical, self.begin_timestamp = physical, timestamp
 
     def _link(self, hashes: Sequence[int]) -> bytes:
         """Point the slots to the new entries; returns the previous values of the slots, encoded as in entries.

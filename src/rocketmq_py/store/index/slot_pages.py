@@ -41,14 +41,18 @@ class SlotPages:
         """Note that the slots of a file are in memory now."""
         self._file, self._trusted_ms = file, self._clock()
 
-    def are_resident(self, file: IndexFile, hashes: Sequence[int]) -> bool:
-        """Return True if the slots of these keys are in memory; else load all slots."""
+    def are_resident(self, file: IndexFile, hashes_of: Callable[[], Sequence[int]]) -> bool:
+        """Return True if the slots of some keys are in memory; else load all slots.
+
+        :param hashes_of: returns the hashes of the keys; not called if all slots are in memory.
+        """
         if file is self._file and 0 <= self._clock() - self._trusted_ms < _TRUSTED_MS:
             return True
         if not self._fs.tells_residency:
             return True
         if self._load is not None:
             return self._has_loaded(self._load, file)
+        hashes = hashes_of()
         if file.are_resident(hashes):
             if len(hashes) >= _ENOUGH:
                 self.trust(file)

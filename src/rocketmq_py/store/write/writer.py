@@ -78,7 +78,7 @@ class Writer:
         self._log = log
         self._queues = queues
         self._index = index
-        self._waiting = index.waiting
+        self._waiting, self._packed_keys = index.waiting.fields, index.packed
         self._host = store_host
         self._host_flag = STORE_HOST_V6 if len(store_host) > 8 else 0
         self._head = head_struct(self._host_flag)
@@ -384,10 +384,12 @@ class Writer:
         self._take_entries(queue, entries)
         return AppendedBatch(offset, entries[0::3], now, len(records))
 
-    def _take_encoded(self, records: bytes, keys: list[object]) -> None:
+    def _take_encoded(self, records: bytes, keys: bytes) -> None:
+        """Take over what the accelerator encoded; ``keys`` are packed."""
+        assert self._packed_keys is not None
         self._chunks.append(records)
         self._position += len(records)
-        self._waiting += keys
+        self._packed_keys.add(keys)
 
     def _take_entries(self, queue: ConsumeQueue, entries: list[int]) -> None:
         if not queue.pending:

@@ -72,8 +72,8 @@ def test_a_record_gets_an_entry_and_keys() -> None:
     assert world.entries() == [(0, SIZE, TAG_A), (2 * SIZE, SIZE, TAG_A)]
     assert world.entries(queue_id=3) == [(SIZE, SIZE, 0)]
     prefix = string_hash("T#")
-    assert world.index.waiting[:12] == [prefix, b"u", 0, NOW, prefix, b"k", 0, NOW, prefix, b"l", 0, NOW]
-    assert world.index.waiting[14::4] == [2 * SIZE] * 3
+    assert world.index.waiting.fields[:12] == [prefix, b"u", 0, NOW, prefix, b"k", 0, NOW, prefix, b"l", 0, NOW]
+    assert world.index.waiting.fields[14::4] == [2 * SIZE] * 3
     assert world.dispatch.last_timestamp == NOW + 1
 
 
@@ -122,14 +122,14 @@ def test_records_of_transactions_get_entries_and_keys_by_their_kind() -> None:
     ):
         world = World()
         world.take(0, sys_flag=flag)
-        assert (len(world.entries()), len(world.index.waiting) // 4) == (queued, indexed), flag
+        assert (len(world.entries()), len(world.index.waiting)) == (queued, indexed), flag
 
 
 def test_a_queue_that_is_rebuilt_gets_entries_and_the_index_no_keys() -> None:
     rebuilt = World()
     rebuilt.queues.create("T", 0)
     rebuilt.dispatch.rebuild(Found(0, SIZE, "T", 0, 0, 0, NOW, b"KEYS\x01k"))
-    assert (len(rebuilt.entries()), rebuilt.index.waiting) == (1, [])
+    assert (len(rebuilt.entries()), rebuilt.index.waiting.fields) == (1, [])
 
 
 def test_keys_that_the_index_has_are_not_added_again() -> None:
@@ -137,7 +137,7 @@ def test_keys_that_the_index_has_are_not_added_again() -> None:
         world = World(indexed_to)
         for number in range(3):
             world.take(number, properties=b"KEYS\x01k")
-        assert world.index.waiting[2::4] == added, indexed_to
+        assert world.index.waiting.fields[2::4] == added, indexed_to
         assert len(world.entries()) == 3
 
 
@@ -232,8 +232,8 @@ def test_topics_without_a_folder_have_keys_but_no_queue(caplog: pytest.LogCaptur
         for _ in range(2):
             world.take(number, topic=f"a/{number}", properties=b"KEYS\x01k")
     assert world.queues.by_key == {}
-    assert world.index.waiting[0] == string_hash("a/0#")
-    assert len(world.index.waiting) == 4 * 40
+    assert world.index.waiting.fields[0] == string_hash("a/0#")
+    assert len(world.index.waiting) == 40
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 17
     assert said[0].startswith("the record at 0 of the commit log and all others of its topic have no consume queue: ")

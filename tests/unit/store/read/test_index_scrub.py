@@ -207,7 +207,7 @@ def test_keys_of_a_batch_may_be_in_any_order(stores: Stores) -> None:
     store = stores.open(PLAIN)
     fill(store, 20)
     fill(store, 6, start=20)
-    waiting = store._index.waiting
+    waiting = store._index.waiting.fields
     keys = [waiting[at : at + 4] for at in range(0, len(waiting), 4)]
     waiting[:] = [item for key in (*keys[:60], *reversed(keys[60:])) for item in key]
     fill(store, 30, start=26)

@@ -417,6 +417,17 @@ class Run:
         return self.appended
 
 
+class Added:
+    """Notes the packed keys that are added to the index."""
+
+    def __init__(self, store):
+        self.keys = []
+        store._writer._packed_keys = self
+
+    def add(self, keys):
+        self.keys.append(keys)
+
+
 def test_a_run_is_appended_behind_what_is_pending(stores):
     config = msgspec.structs.replace(SMALL, mapper_file_size_batch_consume_queue=460)
     store = stores.open(config, is_batched=lambda topic: topic == "B")
@@ -428,8 +439,8 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
         KindTarget("U", 0, 0, 1), KindTarget("T", 0, 4, 96, HalfPlace("later", 7, "p", (b"1", b"2", b"3"))),
     ]  # fmt: skip
     entries = [[end, 10, 97, end + 10, 10, 99], [end + 20, 5, 98]]
-    prefix = string_hash("T#")
-    run = Run((5, b"r" * 25, entries, [prefix, b"key", end, NOW], "answers", ["half"]))
+    prefix, added = string_hash("T#"), Added(store)
+    run = Run((5, b"r" * 25, entries, b"keys", "answers", ["half"]))
     assert store.append_run(run, 2, kinds, CLIENT, b"suffix") == AppendedRun(5, "answers", ["half"])
     begin, targets, given, hosts, suffix, place, limits = run.given
     assert (begin, suffix, limits) == (2, b"suffix", (2000, 32767))
@@ -447,9 +458,9 @@ def test_a_run_is_appended_behind_what_is_pending(stores):
     assert store.queue_entries("T", 1, 1, 9) == [(end, 10, 97), (end + 10, 10, 99)]
     assert store.message_at(end, 48) is not None
     assert stores.fs.read(store.layout.commit_log / f"{0:020d}")[end : end + 25] == b"r" * 25
-    assert store._index.search("T", "key", 9, 0, NOW, None).run(None) == [end]
-    run = Run((1, b"r" * 5, [[end, 5, 1]], [], "more", []))
+    run = Run((1, b"r" * 5, [[end, 5, 1]], b"", "more", []))
     assert store.append_run(run, 0, kinds[:1], CLIENT, b"") == (1, "more", [])
+    assert added.keys == [b"keys", b""]
     assert [queue.queue_id for queue in store._writer.touched] == [1], "once for each write"
     assert store.queue_range("T", 1) == (0, 4)
 
@@ -459,9 +470,9 @@ def test_a_batch_that_compiled_code_encodes_is_appended_behind_what_is_pending(s
     store.append(record(0, topic="B"))
     done = store.append(record(0))
     end = done.physical_offset + done.size
-    prefix, given = string_hash("T#"), []
+    prefix, given, added = string_hash("T#"), [], Added(store)
     body = encode_batch([(0, b"a", b""), (0, b"b", b"")])
-    encoded = [(b"r" * 15, [end, 10, 97, end + 10, 5, 98], [prefix, b"key", end, NOW])]
+    encoded = [(b"r" * 15, [end, 10, 97, end + 10, 5, 98], b"keys")]
     store._writer._encode_batch = lambda *one: given.append(one) or encoded.pop()
     batch = NewBatch("T", 0, body, sys_flag=1, born_timestamp=5, born_host=CLIENT, reconsume_times=2)
     appended = store.append_batch(batch)
@@ -476,9 +487,9 @@ def test_a_batch_that_compiled_code_encodes_is_appended_behind_what_is_pending(s
     store.commit_pending()
     assert store.queue_entries("T", 0, 1, 2) == [(end, 10, 97), (end + 10, 5, 98)]
     assert store.queue_range("T", 0) == (0, 4)
-    assert store._index.search("T", "key", 9, 0, NOW, None).run(None) == [end]
-    encoded.append((b"r" * 5, [end, 5, 1], []))
+    encoded.append((b"r" * 5, [end, 5, 1], b""))
     store.append_batch(batch)
+    assert added.keys == [b"keys", b""]
     assert store._writer.touched == [store._queues.by_key["T", 0]], "a queue with nothing pending is written, too"
 
 
