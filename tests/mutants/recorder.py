@@ -15,7 +15,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.mutants.trial import queued_seconds
+from tests.mutants.queued import queued_seconds
 
 Record = dict[str, dict[str, dict[str, str]]]
 """Test file, source file, test: a number in hexadecimal whose bit *n* says that the test runs line *n*."""

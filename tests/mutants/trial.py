@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.mutants.faults import Fault
+from tests.mutants.queued import queued_seconds
 from tests.side_by_side import QUICK_START
 
 PYTEST = (sys.executable, "-m", "pytest", "-q", "--hypothesis-profile", "quick", "-p", "no:cacheprovider")
@@ -103,15 +104,6 @@ def ended(
         except subprocess.TimeoutExpired:
             left = seconds - (clock() - begin - queued_seconds(process.pid))
     return None
-
-
-def queued_seconds(pid: int) -> float:
-    """How long a process was ready to run and had no processor, as Linux tells it; 0 elsewhere."""
-    try:
-        _, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
-    except (OSError, ValueError):
-        return 0.0
-    return int(waited) / 1e9
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

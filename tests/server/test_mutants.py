@@ -45,8 +45,9 @@ def root(tmp_path: Path) -> Path:
     tests = tmp_path / "root" / "tests"
     (tests / "mutants").mkdir(parents=True)
     (tests / "test_pair.py").write_text(TESTS)
-    recorder = Path(__file__).parents[1] / "mutants" / "recorder.py"
-    (tests / "mutants" / "recorder.py").write_text(recorder.read_text())
+    for name in ("recorder.py", "queued.py"):
+        module = Path(__file__).parents[1] / "mutants" / name
+        (tests / "mutants" / name).write_text(module.read_text())
     (tests / "conftest.py").write_text('from hypothesis import settings\n\nsettings.register_profile("quick")\n')
     return tmp_path / "root"
 
