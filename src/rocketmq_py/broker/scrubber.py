@@ -34,6 +34,9 @@ class Scrubber(LogPass):
     :param replicas: where damaged records are looked for.
     """
 
+    _retry_ms: int
+    """From the last look at what reads have met to the next one; the first look sets it."""
+
     def __init__(self, store: MessageStore, slices: SlicedWork, clock: Callable[[], int], replicas: Replicas) -> None:
         super().__init__(store, slices, "rocketmq-scrub", "the store cannot be checked")
         self._clock = clock
@@ -48,7 +51,6 @@ class Scrubber(LogPass):
         self._left: deque[Suspect] = deque(maxlen=_MOST_LEFT)
         """Where reads have met damage that could not be healed."""
         self._retry_at = 0
-        self._retry_ms = _RETRY_MS
 
     @property
     def counts(self) -> Counts:

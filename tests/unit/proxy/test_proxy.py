@@ -26,7 +26,8 @@ from rocketmq_py.protocol.grpc.service import (
 from rocketmq_py.proxy import CallNeeds
 from rocketmq_py.server.monitoring.settings import Place
 from tests.unit.grpc.calls import new_message, receive_request
-from tests.unit.proxy.cluster import A, FakeCluster, ProxyCalls
+from tests.unit.proxy.cluster import A, FakeCluster, ProxyCalls, settled
+from tests.virtual_time import Clock
 
 
 async def test_a_proxy_listens_until_it_stops(cluster: FakeCluster) -> None:
@@ -64,6 +65,31 @@ async def test_users_are_asked_for_before_the_first_call(cluster: FakeCluster) -
     await proxy.start()
     await proxy.stop()
     assert RequestCode.AUTH_LIST_USER in {code for _, code, _, _ in cluster.asked}
+
+
+async def test_while_it_runs_a_proxy_asks_for_users_every_10_seconds(
+    cluster: FakeCluster, virtual_clock: Clock
+) -> None:
+    def times() -> int:
+        return [code for _, code, _, _ in cluster.asked].count(RequestCode.AUTH_LIST_USER)
+
+    proxy = ProxyCalls(cluster, port=0, access=CallNeeds.PERMISSION).proxy
+    await proxy.start()
+    for number in (2, 3):
+        await turns()
+        virtual_clock.skip(10.0)
+        await settled(lambda wanted=number: times() == wanted)  # type: ignore[misc]
+    await proxy.stop()
+    cluster.asked.clear()
+    virtual_clock.skip(100.0)
+    await turns()
+    assert cluster.asked == [], "nothing after its end"
+
+
+async def turns() -> None:
+    """Let the tasks that can go on do so."""
+    for _ in range(20):
+        await asyncio.sleep(0)
 
 
 async def page(port: int | None, path: str) -> tuple[int, str]:

@@ -46,6 +46,14 @@ def test_a_value_comes_back_and_its_schema_is_registered_once(server: SchemaServ
     assert "mine" in server.subjects
 
 
+def test_the_registry_is_asked_once_for_the_schema_of_many_bodies(registry: SchemaRegistry) -> None:
+    body = Avro(ORDER, registry).encode({"number": 1, "item": "tea"}, "orders")
+    serde = Avro(ORDER, registry)
+    serde.decode(body)
+    serde._registry = None  # type: ignore[assignment]
+    assert serde.decode(body) == {"number": 1, "item": "tea"}
+
+
 def test_schemas_evolve_in_both_directions(registry: SchemaRegistry) -> None:
     old, new, short = (Avro(schema, registry) for schema in (ORDER, WITH_PRICE, WITHOUT_ITEM))
     was, now = old.encode({"number": 1, "item": "tea"}, "t"), new.encode({"number": 2, "item": "tea", "price": 9}, "t")
@@ -114,6 +122,16 @@ def test_protobuf_messages(server: SchemaServer, registry: SchemaRegistry) -> No
     with pytest.raises(BodyMismatch, match="not AVRO"):
         Avro(ORDER, registry).decode(body)
     assert avro
+
+
+def test_a_protobuf_message_without_a_required_field_is_refused(registry: SchemaRegistry) -> None:
+    from google.protobuf.descriptor_pb2 import UninterpretedOption
+
+    serde = Protobuf(UninterpretedOption.NamePart, registry)
+    with pytest.raises(BodyMismatch, match="a NamePart cannot be written: .*name_part"):
+        serde.encode(UninterpretedOption.NamePart(is_extension=True), "parts")
+    whole = UninterpretedOption.NamePart(name_part="n", is_extension=True)
+    assert serde.decode(serde.encode(whole, "parts")) == whole
 
 
 def test_a_nested_message_type_has_a_longer_place() -> None:

@@ -14,9 +14,12 @@ def test_the_id_of_a_schema() -> None:
     assert unframed(b"\0\xff\xff\xff\xff") == (2**32 - 1, b"")
 
 
-@pytest.mark.parametrize("body", [b"", b"\0\0\0\1", b"\1\0\0\0\1abc", b'{"a": 1}'])
-def test_a_body_without_it(body: bytes) -> None:
-    with pytest.raises(BodyMismatch, match="does not begin with a zero byte and a schema id"):
+@pytest.mark.parametrize(
+    ("body", "begin"),
+    [(b"", "nothing"), (b"\0\0\0\1", "00000001"), (b"\1\0\0\0\1abc", "0100000001"), (b'{"a": 1}', "7b2261223a")],
+)
+def test_a_body_without_it(body: bytes, begin: str) -> None:
+    with pytest.raises(BodyMismatch, match=f"does not begin with a zero byte and a schema id, but with {begin}$"):
         unframed(body)
 
 
@@ -31,6 +34,16 @@ def test_the_place_of_a_message_type(indexes: list[int], raw: bytes) -> None:
 
 def test_the_first_type_in_its_long_form() -> None:
     assert decode_indexes(b"\x02\0rest") == ([0], b"rest")
+
+
+def test_the_deepest_place() -> None:
+    assert decode_indexes(b"\x80\x01" + bytes(64) + b"rest") == ([0] * 64, b"rest")
+
+
+def test_a_number_has_at_most_ten_bytes() -> None:
+    assert decode_indexes(b"\x82" + b"\x80" * 8 + b"\0\x02rest") == ([1], b"rest")
+    with pytest.raises(BodyMismatch, match="ends in its message indexes"):
+        decode_indexes(b"\x82" + b"\x80" * 9 + b"\0\x02rest")
 
 
 @pytest.mark.parametrize("raw", [b"", b"\x04\x02", b"\x80", b"\x80" * 20, b"\x01", b"\x82\x01" + bytes(65), b"\x02"])

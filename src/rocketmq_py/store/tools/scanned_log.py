@@ -121,12 +121,12 @@ class ScannedLog:
         return self._whole[max(0, at - 1) : at + 1]
 
     def _starts(self, lost: Iterable[Lost]) -> list[int]:
-        """Where lost messages began, as far as consume queues know."""
+        """Where lost messages began, as far as consume queues know; where an entry is wrong, the replica has none."""
         found = []
         for one in lost:
             view = self._store.queues.get((one.topic, one.queue_id))
             entries = view.read(one.first, one.last - one.first + 1) if view is not None else []
-            found += [physical for physical, size, _ in entries if physical >= 0 and size > 0]
+            found += [physical for physical, _, _ in entries]
         return sorted(found)
 
     def expects(self, found: Found) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from rocketmq_py.broker.records.message_properties import encode
 from rocketmq_py.broker.send.half_messages import HalfMessageCache
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.protocol.codes import RequestCode as Code, ResponseCode
 from rocketmq_py.protocol.half_messages import decode_offsets, encode_half_positions
 from rocketmq_py.protocol.headers.transaction import EndTransactions
@@ -132,6 +133,21 @@ def test_batch_storage_equals_single_storage(running: InProcess, single: InProce
         assert records(running, "t", 2) == records(single, "t", 2)
         assert records(running, OP) == records(single, OP)
     assert ops(running) == ops(single)
+
+
+@pytest.mark.parametrize("name", ["plain", "three"], ids=["together", "one by one"])
+def test_stored_and_ended_half_messages_are_counted(running: InProcess, client: Client, name: str) -> None:
+    found, counts = (ALIKE | DIFFERENT)[name], MessageCounts()
+    running.services.count(counts)
+    places = stored(client, found)
+    sizes = sum(len(record or b"") for record in records(running, HALF))
+    flow = counts.received[HALF, "transaction"]
+    assert (flow.messages, flow.size, counts.open_halves) == (len(found), sizes, {"t": len(found)})
+    running.now += 4_000
+    end(client, places[:1], ROLLBACK)
+    end(client, places[1:])
+    assert (counts.rolled_back, counts.committed, counts.open_halves) == ({"t": 1}, {"t": len(found) - 1}, {"t": 0})
+    assert counts.finish_seconds["t"].total == 4.0 * (len(found) - 1)
 
 
 def test_half_messages_of_other_forms_are_in_the_cache(running: InProcess, client: Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from rocketmq_py.broker.send.half_messages import CachedHalfMessage, HalfMessageCache
 from rocketmq_py.broker.transaction.transactions import Transactions
+from rocketmq_py.core.metrics.counters import MessageCounts
 from rocketmq_py.protocol.codes import RequestCode as Code
 from rocketmq_py.protocol.headers.transaction import EndTransaction, ResumeCheckHalfMessage
 from rocketmq_py.store import Appended, NewRecord
@@ -101,6 +102,29 @@ def test_a_transaction_ends_once(running: InProcess, client: Client) -> None:
     running.turn(ROUND)
     assert committed.ended(COMMIT)[0] == rolled_back.ended(COMMIT)[0] == 1
     assert count(running, "t", 2) == 1
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["remembered", "read from the log"])
+def test_ended_transactions_are_counted(running: InProcess, client: Client, kept: bool) -> None:
+    counts = MessageCounts()
+    running.services.count(counts)
+    committed, rolled_back = Transaction(running, client), Transaction(running, client, UNIQ_KEY="U2")
+    if not kept:
+        running.services.transactions._cache._kept.clear()
+    running.now += 4_000
+    for _ in range(2):  # a repeated end counts once
+        committed.ended(COMMIT)
+        rolled_back.ended(ROLLBACK)
+    assert (counts.committed, counts.rolled_back, counts.open_halves) == ({"t": 1}, {"t": 1}, {"t": 0})
+    assert counts.finish_seconds["t"].total == 4.0
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["remembered", "read from the log"])
+def test_transactions_end_while_nothing_is_counted(running: InProcess, client: Client, kept: bool) -> None:
+    transaction = Transaction(running, client)
+    if not kept:
+        running.services.transactions._cache._kept.clear()
+    assert transaction.ended(COMMIT) == (0, None)
 
 
 def test_a_committed_message_may_still_be_delayed(running: InProcess, client: Client) -> None:

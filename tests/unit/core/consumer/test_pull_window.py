@@ -8,7 +8,7 @@ from collections import deque
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.core.consumer.pull_window import IncompleteRead, Pull, Window
+from rocketmq_py.core.consumer.pull_window import FetchedChunk, IncompleteRead, Pull, Window
 from tests.examples import examples
 
 
@@ -80,6 +80,15 @@ def test_offsets_without_messages_are_skipped() -> None:
     window.answer(first.segment, b"", 50)
     assert window.chunks() == []
     assert window.done
+
+
+def test_what_the_broker_left_out_as_damaged_is_a_chunk_without_messages() -> None:
+    window = Window(0, 50, in_flight=4)
+    (first,) = window.pulls()
+    window.answer(first.segment, b"whole", 5)
+    (second, *_) = window.pulls()
+    window.answer(second.segment, b"", 9, is_damaged=True)
+    assert window.chunks() == [FetchedChunk(b"whole", 0, 5), FetchedChunk(b"", 5, 9, is_damaged=True)]
 
 
 def test_it_probes_whether_a_broker_returns_more() -> None:

@@ -177,8 +177,8 @@ LONG = {"offsetTable": {"T@g": {BareKey(queue): 1_000_000 + queue for queue in r
 """Some 1,300 bytes: 21 blocks."""
 
 
-def with_two(fs: MemoryFileSystem, main: bytes, backup: bytes) -> Any:
-    """What is loaded of a file that was saved with ``LONG`` and damaged since."""
+def with_two(fs: MemoryFileSystem, main: bytes, backup: bytes) -> tuple[Any, bool]:
+    """What is loaded of a file that was saved with ``LONG`` and damaged since, and whether it may be old."""
     ConfigFile(PATH, fs).save(LONG)
     damage(fs, PATH, main)
     damage(fs, BACKUP, backup)
@@ -187,7 +187,7 @@ def with_two(fs: MemoryFileSystem, main: bytes, backup: bytes) -> Any:
     if loaded is not None and file.is_intact:
         file.restore()
         assert fs.nodes[PATH].content == fs.nodes[BACKUP].content == fastjson.dumps_pretty(LONG)
-    return loaded
+    return loaded, file.may_be_old
 
 
 def spoiled(*parts: tuple[int, int], text: bytes = fastjson.dumps_pretty(LONG)) -> bytes:
@@ -214,8 +214,8 @@ TWO = {
 def test_two_that_are_damaged_in_different_places_are_put_together(
     fs: MemoryFileSystem, caplog: pytest.LogCaptureFixture, main: bytes, backup: bytes
 ) -> None:
-    loaded = with_two(fs, main, backup)
-    assert loaded == fastjson.loads(fastjson.dumps_pretty(LONG))
+    loaded, may_be_old = with_two(fs, main, backup)
+    assert (loaded, may_be_old) == (fastjson.loads(fastjson.dumps_pretty(LONG)), False)
     assert warnings(caplog) == [f"{PATH} and its backup are damaged in different places and are put together"]
     assert fs.nodes[DAMAGED].content == main
     file = ConfigFile(PATH, fs)
@@ -232,4 +232,4 @@ def test_two_that_are_damaged_in_different_places_are_put_together(
     ids=["in the same block", "in the same way", "in too many places"],
 )
 def test_two_that_cannot_be_put_together_are_lost(fs: MemoryFileSystem, main: bytes, backup: bytes) -> None:
-    assert with_two(fs, main, backup) is None
+    assert with_two(fs, main, backup) == (None, True)

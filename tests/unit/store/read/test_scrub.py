@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -277,6 +278,17 @@ def test_only_some_records_of_a_part_are_searched(stores: Stores, monkeypatch: p
     subject = store.new_scrub()
     assert one_pass(store, subject).damages == 3
     assert [gap.head for gap in subject.take_gaps()] == [Place(0, 2), Place(0, 3), Place(0, 4)]
+
+
+def test_a_damaged_queue_offset_makes_no_long_run_of_entries_to_load(stores: Stores) -> None:
+    asked: list[tuple[int, int]] = []
+    queue: Any = SimpleNamespace(min_offset=5, needs=lambda first, count, _: asked.append((first, count)))
+    subject = stores.open().new_scrub()
+    subject._find_queue = lambda *_: queue
+    offsets = [4, 5, 6, 1 << 40, 7, 8, 8]
+    subject._found["T", 0] = [SimpleNamespace(queue_offset=offset) for offset in offsets]  # type: ignore[misc]
+    subject.entries()
+    assert asked == [(5, 3), (1 << 40, 1), (7, 2), (8, 1)]
 
 
 def test_the_search_for_a_place_reads_nothing_cold(stores: Stores) -> None:
