@@ -128,7 +128,7 @@ def test_a_protobuf_message_without_a_required_field_is_refused(registry: Schema
     from google.protobuf.descriptor_pb2 import UninterpretedOption
 
     serde = Protobuf(UninterpretedOption.NamePart, registry)
-    with pytest.raises(BodyMismatch, match="a NamePart cannot be written: .*name_part"):
+    with pytest.raises(BodyMismatch, match=r"a NamePart cannot be written: .*name_part"):
         serde.encode(UninterpretedOption.NamePart(is_extension=True), "parts")
     whole = UninterpretedOption.NamePart(name_part="n", is_extension=True)
     assert serde.decode(serde.encode(whole, "parts")) == whole
