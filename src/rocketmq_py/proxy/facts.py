@@ -105,6 +105,12 @@ class _Cache(Generic[T]):
     async def learn(self, name: str) -> None:
         await self._asking.get(name)
 
+    async def stop(self) -> None:
+        """Cancel all questions."""
+        questions = self._asking.tasks
+        self._asking.cancel()
+        await asyncio.gather(*questions, return_exceptions=True)
+
     async def _ask(self, name: str) -> None:
         value = await self._question(name)
         self._known.pop(name, None)
@@ -154,6 +160,8 @@ class Facts:
     async def stop(self) -> None:
         """Cancel what is being asked."""
         await self._work.stop()
+        await self._topics.stop()
+        await self._groups.stop()
 
     # -- before a call
 

@@ -12,6 +12,7 @@ from rocketmq_py.client.client_instance import ClientInstance
 from rocketmq_py.errors import BrokerError, NetworkError, NoRouteError
 from rocketmq_py.protocol.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from rocketmq_py.protocol.bodies.topic import TopicConfig
+from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.headers.base import Header
 from rocketmq_py.proxy import Proxy, ProxyConfig
 from rocketmq_py.wire.command import Command
@@ -101,6 +102,10 @@ class FakeCluster:
     def sent(self, code: int) -> list[tuple[str, Any]]:
         """Broker and header of the requests of a code."""
         return [(NAMES[address], header) for address, asked, header, _ in self.asked if asked == code]
+
+    def beats(self) -> list[str]:
+        """Addresses of the brokers that got heartbeats."""
+        return [address for address, code, _, _ in self.asked if code == RequestCode.HEART_BEAT]
 
 
 class _NameServers:

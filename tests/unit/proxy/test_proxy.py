@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from rocketmq_py.core.grpc.transaction_ids import HalfPlace, encode_transaction_id
 from rocketmq_py.errors import NetworkError
 from rocketmq_py.protocol.codes import RequestCode
 from rocketmq_py.protocol.grpc.definition import (
     Broker,
     FilterExpression,
+    Publishing,
     Resource,
     Settings,
     Subscription,
@@ -18,16 +21,21 @@ from rocketmq_py.protocol.grpc.definition import (
 )
 from rocketmq_py.protocol.grpc.enums import ClientType
 from rocketmq_py.protocol.grpc.service import (
+    EndTransactionRequest,
+    QueryAssignmentRequest,
+    QueryRouteRequest,
     ReceiveMessageResponse,
     SendMessageRequest,
     SendMessageResponse,
+    StatusResponse,
     TelemetryCommand,
 )
-from rocketmq_py.proxy import CallNeeds
+from rocketmq_py.proxy import CallNeeds, proxy as module
 from rocketmq_py.server.monitoring.settings import Place
+from rocketmq_py.wire.protobuf import ProtoMessage
 from tests.unit.grpc.calls import new_message, receive_request
-from tests.unit.proxy.cluster import A, FakeCluster, ProxyCalls, settled
-from tests.virtual_time import Clock
+from tests.unit.proxy.cluster import A, B, FakeCluster, ProxyCalls, settled
+from tests.unit.proxy.test_access import listed, signed
 
 
 async def test_a_proxy_listens_until_it_stops(cluster: FakeCluster) -> None:
@@ -67,29 +75,78 @@ async def test_users_are_asked_for_before_the_first_call(cluster: FakeCluster) -
     assert RequestCode.AUTH_LIST_USER in {code for _, code, _, _ in cluster.asked}
 
 
-async def test_while_it_runs_a_proxy_asks_for_users_every_10_seconds(
-    cluster: FakeCluster, virtual_clock: Clock
-) -> None:
-    def times() -> int:
-        return [code for _, code, _, _ in cluster.asked].count(RequestCode.AUTH_LIST_USER)
+PRODUCER = Settings(client_type=ClientType.PRODUCER, publishing=Publishing(topics=[Resource(name="tx")]))
 
-    proxy = ProxyCalls(cluster, port=0, access=CallNeeds.PERMISSION).proxy
-    await proxy.start()
-    for number in (2, 3):
-        await turns()
-        virtual_clock.skip(10.0)
-        await settled(lambda wanted=number: times() == wanted)  # type: ignore[misc]
-    await proxy.stop()
+
+async def test_what_a_proxy_does_from_time_to_time(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs: dict[tuple[float, float], Callable[[], Awaitable[None]]] = {}
+
+    async def every(first: float, interval: float, job: Callable[[], Awaitable[None]]) -> None:
+        jobs[first, interval] = job
+
+    monkeypatch.setattr(module, "every", every)
+    listed(cluster, "ann", topic="tx")
+    calls = signed(ProxyCalls(cluster, port=0, access=CallNeeds.PERMISSION), "ann")
+    ticks: list[int] = []
+    monkeypatch.setattr(calls.service, "tick", lambda: ticks.append(1))
+    await calls.proxy.start()
+    await settled(lambda: len(jobs) == 4)
+    await jobs[5.0, 5.0]()
+    assert ticks == [1]
     cluster.asked.clear()
-    virtual_clock.skip(100.0)
-    await turns()
-    assert cluster.asked == [], "nothing after its end"
+    await jobs[10.0, 10.0]()
+    assert [code for _, code, _, _ in cluster.asked] == [RequestCode.AUTH_LIST_USER, RequestCode.AUTH_LIST_ACL]
+    cluster.masters[A] = 1
+    calls.facts._masters.clear()
+    await jobs[30.0, 30.0]()
+    assert (calls.facts.master("a"), calls.facts.master("b")) == (None, B)
+    await calls.ask("QueryRoute", QueryRouteRequest(topic=Resource(name="tx")), StatusResponse)
+    await calls.open(calls.settings(PRODUCER), TelemetryCommand)
+    await settled(lambda: bool(cluster.beats()))
+    cluster.asked.clear()
+    await jobs[20.0, 20.0]()
+    assert cluster.beats() == [B]
+    await calls.proxy.stop()
 
 
-async def turns() -> None:
-    """Let the tasks that can go on do so."""
-    for _ in range(20):
-        await asyncio.sleep(0)
+PENDING = {
+    "a question about a topic": (RequestCode.GET_TOPIC_CONFIG, "QueryRoute"),
+    "a question about a group": (RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, "QueryAssignment"),
+    "a heartbeat": (RequestCode.HEART_BEAT, "Telemetry"),
+    "a request": (RequestCode.SEND_MESSAGE_V2, "SendMessage"),
+    "a check of a record": (RequestCode.VIEW_MESSAGE_BY_ID, "EndTransaction"),
+}
+
+
+@pytest.mark.parametrize(("code", "method"), PENDING.values(), ids=PENDING)
+async def test_nothing_goes_on_when_a_proxy_has_stopped(cluster: FakeCluster, code: RequestCode, method: str) -> None:
+    listed(cluster, "ann", topic="tx")
+    calls = signed(ProxyCalls(cluster, port=0, access=CallNeeds.PERMISSION, timeout=0.01), "ann")
+    await calls.proxy.start()
+    assert await calls.ask("QueryRoute", QueryRouteRequest(topic=Resource(name="tx")), StatusResponse)
+    waiting = asyncio.Event()
+
+    async def never(address: str) -> None:
+        del address
+        waiting.set()
+        await asyncio.Event().wait()
+
+    cluster.answers[code] = never
+    requests: dict[str, ProtoMessage] = {
+        "QueryRoute": QueryRouteRequest(topic=Resource(name="t")),
+        "QueryAssignment": QueryAssignmentRequest(topic=Resource(name="tx"), group=Resource(name="g")),
+        "SendMessage": SendMessageRequest(messages=[new_message("tx", message_type=4)]),
+        "EndTransaction": EndTransactionRequest(
+            topic=Resource(name="tx"), transaction_id=encode_transaction_id(HalfPlace("a", 0, 0, "0A")), resolution=1
+        ),
+    }
+    if method == "Telemetry":
+        calls.settings(PRODUCER)
+    else:
+        calls.start(method, requests[method])
+    await waiting.wait()
+    await calls.proxy.stop()
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 async def page(port: int | None, path: str) -> tuple[int, str]:
