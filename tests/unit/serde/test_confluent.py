@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from rocketmq_py.serde import BodyMismatch
 from rocketmq_py.serde.confluent import decode_indexes, encode_indexes, framed, unframed
+from tests.examples import examples
 
 
 def test_the_id_of_a_schema() -> None:
@@ -25,11 +27,26 @@ def test_a_body_without_it(body: bytes, begin: str) -> None:
 
 @pytest.mark.parametrize(
     ("indexes", "raw"),
-    [([0], b"\0"), ([1], b"\x02\x02"), ([1, 0], b"\x04\x02\x00"), ([0, 0], b"\x04\0\0"), ([300], b"\x02\xd8\x04")],
+    [
+        ([0], b"\0"),
+        ([63], b"\x02\x7e"),
+        ([64], b"\x02\x80\x01"),
+        ([8128], b"\x02\x80\x7f"),
+        ([1], b"\x02\x02"),
+        ([1, 0], b"\x04\x02\x00"),
+        ([0, 0], b"\x04\0\0"),
+        ([300], b"\x02\xd8\x04"),
+    ],
 )
 def test_the_place_of_a_message_type(indexes: list[int], raw: bytes) -> None:
     assert encode_indexes(indexes) == raw
     assert decode_indexes(raw + b"rest") == (indexes, b"rest")
+
+
+@given(st.lists(st.integers(0, 1 << 31), min_size=1, max_size=64))
+@settings(max_examples=examples(50))
+def test_every_place_comes_back(indexes: list[int]) -> None:
+    assert decode_indexes(encode_indexes(indexes) + b"rest") == (indexes, b"rest")
 
 
 def test_the_first_type_in_its_long_form() -> None:

@@ -36,6 +36,19 @@ def test_consumer_offsets_are_decoded():
     assert (found.broker_offset, found.consumer_offset, found.pull_offset, found.last_timestamp) == (9, 4, 6, 3)
 
 
+def test_numbers_in_quotes_are_numbers():
+    key = KEY.replace(":1,", ':"1",')
+    assert queue_of_key(key) == Q1
+    assert ResetOffsetTable(offset_table={KEY: "7"}).queues() == {Q1: 7}
+
+
+def test_queues_of_many_tables_are_parsed_once():
+    known: dict[str, MessageQueue] = {}
+    [first] = ConsumeStatsTable(offset_table={KEY: {}}).queues(known)
+    [second] = ConsumeStatsTable(offset_table={KEY: {}}).queues(known)
+    assert second is first
+
+
 def test_quoted_keys_are_decoded():
     quoted = KEY.replace('"', '\\"')
     assert ResetOffsetTable.read(f'{{"offsetTable":{{"{quoted}":12}}}}'.encode()).queues() == {Q1: 12}

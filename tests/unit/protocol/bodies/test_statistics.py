@@ -5,9 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from rocketmq_py.protocol.bodies.statistics import (
+    BrokerProgress,
     ConsumeRates,
     ConsumeTimes,
+    CounterWindow,
     HeldQueue,
+    HeldRequests,
+    ProducerInfo,
     QueueEntries,
     QueueEntry,
     TimerCount,
@@ -19,6 +23,7 @@ def test_members_that_are_missing_are_zero_as_in_java() -> None:
     zeros = {
         HeldQueue: {"commitOffset": -1, "locked": False, "droped": False},
         ConsumeRates: {},
+        CounterWindow: {},
         QueueEntry: {"msg": None},
         TimerCount: {},
         QueueEntries: {"queueData": []},
@@ -27,6 +32,12 @@ def test_members_that_are_missing_are_zero_as_in_java() -> None:
         decoded = body.decode(b"{}")
         known = dict.fromkeys(msgspec.to_builtins(decoded), 0) | others
         assert msgspec.to_builtins(decoded) == known, body
+
+
+def test_numbers_that_are_missing_are_zero_beside_members_that_must_be_there() -> None:
+    assert defaults(BrokerProgress) == {"totalDiff": 0, "totalInflightDiff": 0}
+    assert defaults(ProducerInfo) == {"version": 0, "lastUpdateTimestamp": 0}
+    assert defaults(HeldRequests) == {"total": 0, "isCut": False}
 
 
 def test_times_of_a_queue_without_messages_are_javas() -> None:
