@@ -15,6 +15,7 @@ from rocketmq_py.protocol.bodies.client import (
     HeartbeatData,
     LockBatchRequest,
     SubscriptionData,
+    describe_client,
 )
 from rocketmq_py.protocol.bodies.group import SubscriptionGroupTable
 from rocketmq_py.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
@@ -113,3 +114,19 @@ def test_a_data_version_is_incremented() -> None:
 )
 def test_numbers_and_flags_that_are_missing(cls: type[msgspec.Struct], expected: dict[str, float]) -> None:
     assert defaults(cls) == expected
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "said"),
+    [
+        (b'{"clientID":"10.0.0.1@4711","broken":', "client '10.0.0.1@4711' (JAVA)"),
+        (b"{consumerDataSet:[],clientID : '\xc3\xa4@1'", "client '\u00e4@1' (JAVA)"),
+        (b'{"clientID":"' + b"x" * 256 + b'"}', f"client '{'x' * 256}' (JAVA)"),
+        (b'{"clientID":"' + b"x" * 257 + b'"}', "client of unknown id (JAVA)"),
+        (b" " * (64 * 1024 - 14) + b'"clientID":"c"', "client 'c' (JAVA)"),
+        (b" " * (64 * 1024 - 13) + b'"clientID":"c"', "client of unknown id (JAVA)"),
+        (b"", "client of unknown id (JAVA)"),
+    ],
+)
+def test_a_client_is_described_whose_heartbeat_cannot_be_read(heartbeat: bytes, said: str) -> None:
+    assert describe_client(heartbeat, "JAVA") == said
