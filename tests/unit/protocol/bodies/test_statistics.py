@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rocketmq_py.model import MessageQueue
+from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.bodies.statistics import (
     BrokerProgress,
     ConsumeRates,
@@ -44,3 +46,21 @@ def test_times_of_a_queue_without_messages_are_javas() -> None:
     assert defaults(ConsumeTimes) == {
         "minTimeStamp": -1, "maxTimeStamp": -1, "consumeTimeStamp": -1, "delayTime": 0,
     }  # fmt: skip
+
+
+KEY = '{"brokerName":"broker-a","queueId":1,"topic":"t"}'
+
+
+def test_times_have_their_queue() -> None:
+    times = ConsumeTimes.decode(f'{{"messageQueue":{KEY}}}'.encode())
+    assert times.queue == MessageQueue("t", "broker-a", 1)
+
+
+def test_the_progress_of_all_groups_is_by_queue() -> None:
+    one, other = (ConsumeStatsTable(offset_table={KEY.replace("1", number): {"brokerOffset": 9}}) for number in "12")
+    progress = BrokerProgress(consume_stats_list=[{"g": [one, other]}, {"h": [one]}]).groups()
+    offsets = {
+        group: [(queue.queue_id, found.broker_offset) for queue, found in queues.items()]
+        for group, queues in progress.items()
+    }
+    assert offsets == {"g": [(1, 9), (2, 9)], "h": [(1, 9)]}
