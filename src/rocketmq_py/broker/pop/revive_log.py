@@ -127,8 +127,7 @@ class ReviveLog:
 
     def _settle(self, key: CkKey, offsets: Collection[int], counts: PopCounts | None) -> Appended | None:
         one = self.inflight.find(key)
-        bits = 0 if one is None else one.out(offsets)
-        if one is None or not bits:
+        if one is None or not (bits := one.out(offsets)):
             return None
         out = one.at(bits)
         tag, appended = BATCH_ACK_TAG if len(out) > 1 else ACK_TAG, None

@@ -9,6 +9,7 @@ from rocketmq_py.protocol.bodies.admin import ConsumeStatsTable
 from rocketmq_py.protocol.bodies.statistics import (
     BrokerProgress,
     ConsumeRates,
+    ConsumerRunningInfo,
     ConsumeTimes,
     CounterWindow,
     HeldQueue,
@@ -64,3 +65,11 @@ def test_the_progress_of_all_groups_is_by_queue() -> None:
         for group, queues in progress.items()
     }
     assert offsets == {"g": [(1, 9), (2, 9)], "h": [(1, 9)]}
+
+
+def test_a_consumer_tells_of_the_queues_that_it_owns_and_of_those_it_pops_from() -> None:
+    pops = ",".join(f"{KEY.replace('1', number)}:{{}}" for number in "21")
+    told = f'{{"mqTable":{{{KEY}:{{"commitOffset":7}}}},"mqPopTable":{{{pops}}}}}'
+    found = ConsumerRunningInfo.decode(told.encode())
+    assert {queue.queue_id: held.commit_offset for queue, held in found.queues().items()} == {1: 7}
+    assert found.popped_queues() == [MessageQueue("t", "broker-a", 1), MessageQueue("t", "broker-a", 2)]
