@@ -208,6 +208,13 @@ def test_a_batch_of_ends_equals_single_ends() -> None:
     assert together.next_open(30) == 17
 
 
+def test_a_batch_may_end_before_later_half_messages_have() -> None:
+    table = TransactionTable(10)
+    table.end(20, ROLLBACK)
+    table.end_all(12, 3, COMMIT)
+    assert [table.outcome(half) for half in (11, 12, 14, 15, 20)] == [OPEN, COMMIT, COMMIT, OPEN, ROLLBACK]
+
+
 @pytest.mark.parametrize(("first", "count"), [(9, 3), (12, 5), (16, 1), (8, 30), (20, 2), (24, 3), (30, 4)])
 def test_a_range_is_open_only_if_no_offset_needs_a_check(first: int, count: int) -> None:
     ledger = TransactionTable(10)
