@@ -114,7 +114,7 @@ class OrderTable:
             return False
         if info.attempt_id is not None and info.attempt_id == attempt_id:
             return False
-        if not info.invisible_ms or info.invisible_ms <= 0:
+        if (info.invisible_ms or 0) <= 0:
             info.invisible_ms = invisible_ms
             self._changed[key] = None
         return any(now_ms < info.visible_at(offset) for offset in info.unacked())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,3 +26,23 @@ def test_without_enough_slaves_nothing_is_stored(tmp_path: Path, properties: dic
             if not stored:
                 assert "replicas" in (answer.remark or "").lower()
         assert running.services.store.queue_range("t", 0) == (0, 2 * stored)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"properties": {"DELAY": "1"}},
+        {"properties": {"TRAN_MSG": "true", "PGROUP": "p", "UNIQ_KEY": "U1"}, "sys_flag": 4},
+    ],
+    ids=["plain", "delayed", "half"],
+)
+async def test_every_kind_of_send_waits_for_the_slaves(tmp_path: Path, more: dict[str, Any]) -> None:
+    with broker(tmp_path, broker_role="SYNC_MASTER", in_sync_replicas=2) as running:
+        client = running.connect()
+        before = running.services.store.max_physical_offset
+        for _ in range(2):  # the second takes the fast path
+            assert client.call(SEND_V2, send(**more), b"body") is None
+            assert client.heard == []
+            assert running.services.store.max_physical_offset > before
+            before = running.services.store.max_physical_offset

@@ -65,6 +65,14 @@ def test_bits_of_a_checkpoint_are_acks() -> None:
     assert len(ledger) == 0
 
 
+def test_only_messages_of_the_pop_that_are_not_acked_are_out() -> None:
+    ledger = InflightPops()
+    ledger.add(check_point(bit_map=0b010), 0, 0)
+    one = ledger.find(check_point().key)
+    assert one is not None
+    assert [one.out(offsets) for offsets in ([100], [101], [102], [103], [99, 100, 101, 103])] == [1, 0, 0, 4, 5]
+
+
 def test_acks_of_unknown_pops_and_offsets_change_nothing() -> None:
     ledger = InflightPops()
     ledger.ack(check_point().key, [100])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import UNSET
 
 from rocketmq_py.core.pop.order import OrderInfo, OrderKey, OrderTable
 from rocketmq_py.protocol.bodies.base import Body
@@ -37,6 +38,15 @@ def test_a_queue_is_free_when_its_messages_are_visible_again() -> None:
     assert table.take_free(NOW + 2 * MINUTE) == []
 
 
+def test_a_queue_that_was_popped_again_does_not_keep_others_from_being_free() -> None:
+    other = OrderKey("T", "g", 1)
+    table = popped(5)
+    table.pop(KEY, "a2", [5], NOW + 10, MINUTE, NOW + 10)
+    table.pop(other, "a1", [5], NOW + 5, MINUTE, NOW + 5)
+    assert table.take_free(NOW + 5 + MINUTE) == [other]
+    assert table.take_free(NOW + 10 + MINUTE) == [KEY]
+
+
 def test_the_same_attempt_is_not_blocked_and_not_counted() -> None:
     table = popped(5, 6)
     assert not table.is_blocked(KEY, "a1", NOW + 1)
@@ -55,6 +65,25 @@ def test_messages_popped_again_are_counted() -> None:
     assert (second.counts, second.least) == ({6: 1}, 0)
     third = table.pop(KEY, "a3", [6, 7], NOW + 2 * MINUTE, MINUTE, NOW + 2 * MINUTE)
     assert (third.counts, third.least) == ({6: 2, 7: 1}, 1)
+
+
+def test_the_counts_of_a_queue_that_was_never_popped_before_are_not_in_the_file() -> None:
+    table = popped(5)
+    assert table.entries[KEY].counts is UNSET
+    table.pop(KEY, "a2", [5], NOW + MINUTE, MINUTE, NOW + MINUTE)
+    assert table.entries[KEY].counts == {5: 1}
+
+
+@pytest.mark.parametrize("recorded", [None, 0, -1])
+def test_the_invisible_time_of_a_pop_that_was_recorded_without_one_is_that_of_the_next(recorded: int | None) -> None:
+    table = popped(5)
+    table.entries[KEY].invisible_ms = recorded
+    table.take_changed()
+    assert table.is_blocked(KEY, None, NOW + MINUTE - 1, MINUTE)
+    assert table.entries[KEY].invisible_ms == MINUTE
+    assert table.take_changed() == [KEY]
+    assert not table.is_blocked(KEY, None, NOW + MINUTE, 9)
+    assert table.take_changed() == []
 
 
 def test_late_and_wrong_acks_are_refused() -> None:
