@@ -141,7 +141,7 @@ def test_a_reset_offset_is_used(running: InProcess, client: Client) -> None:
         ({"consumer_group": "g g"}, 26, "subscription group [g g] does not exist, "),
         ({"consumer_group": "off"}, 16, "subscription group no permission, off"),
         (
-            {"born_time": START_MS - 1_600, "poll_time": 1_000},
+            {"born_time": START_MS - 1_501, "poll_time": 1_000},
             210,
             "the broker[127.0.0.1] pop message is timeout too much",
         ),
@@ -155,6 +155,24 @@ def test_invalid_pops_are_refused(
     answer = client.ask(Code.POP_MESSAGE, pop(**header))
     assert answer.code == code
     assert (answer.remark or "").startswith(remark)
+
+
+def test_a_pop_is_answered_within_every_limit(running: InProcess, client: Client) -> None:
+    make_topic(running)
+    put(client, b"a")
+    header = {"max_msg_nums": 32, "born_time": START_MS - 1_500, "poll_time": 1_000, "invisible_time": 31_536_000_000}
+    assert bodies(take(client, **header)) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("text", "factor"),
+    [("", 100), ("0", 0), ("50", 50), ("100", 100), ("1000", 100), ("-5", 100), ("x", 100), ("\u0665", 100)],
+)
+def test_a_malformed_share_of_pops_by_priority_is_all_of_them(running: InProcess, text: str, factor: int) -> None:
+    attributes = {"priority.factor": text} if text else {}
+    running.services.groups.put([SubscriptionGroupConfig(group_name="g", attributes=attributes)])
+    checks = running.services.pop.pop_service._checks
+    assert (checks.priority_factor("g"), checks.priority_factor("unknown")) == (factor, 100)
 
 
 def test_pops_need_permissions(tmp_path: Path) -> None:
@@ -274,7 +292,7 @@ def test_messages_no_longer_in_flight_cannot_be_changed(running: InProcess, clie
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"topic": "no"}, 17), ({"queue_id": 9}, 13), ({"queue_id": -1}, 13), ({"offset": 9}, 208),
+        ({"topic": "no"}, 17), ({"queue_id": 1}, 13), ({"queue_id": -1}, 13), ({"offset": 2}, 208),
         ({"extra_info": "x"}, 1),
     ],
 )  # fmt: skip
@@ -286,6 +304,19 @@ def test_invalid_acks_are_refused(running: InProcess, client: Client, change: di
     assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields | change)).code == code  # type: ignore[arg-type]
     changed = ChangeInvisibleTime(**fields | {"invisible_time": 1_000} | change)  # type: ignore[arg-type]
     assert client.ask(Code.CHANGE_MESSAGE_INVISIBLETIME, changed).code == code
+
+
+def test_the_offset_behind_the_last_message_can_be_acked_but_not_changed(running: InProcess, client: Client) -> None:
+    """As at a Java broker."""
+    make_topic(running)
+    put(client, b"a")
+    [one] = take(client)
+    fields: dict[str, Any] = {
+        "consumer_group": "g", "topic": "t", "queue_id": 0, "extra_info": one.handle.encode(), "offset": 1,
+    }  # fmt: skip
+    assert client.ask(Code.ACK_MESSAGE, AckMessage(**fields)).code == 0
+    changed = client.ask(Code.CHANGE_MESSAGE_INVISIBLETIME, ChangeInvisibleTime(**fields, invisible_time=1_000))
+    assert (changed.code, changed.remark) == (208, "offset is illegal, key:t@0, commit:1, store:0~1")
 
 
 def test_messages_of_a_deleted_topic_are_not_revived(running: InProcess, client: Client) -> None:

@@ -135,3 +135,13 @@ def test_a_malformed_list_of_positions_is_refused(
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert f"{len(body)} bytes are not a list of" in str(answer.remark)
     assert not caplog.records
+
+
+def test_a_request_ends_at_most_2048_transactions(running: InProcess, client: Client) -> None:
+    assert end(client, [(7, 0)] * 2048) == bytes(2048)
+    header = EndTransactions(producer_group="p", commit_or_rollback=COMMIT)
+    refused = client.ask(Code.END_TRANSACTIONS, header, told([(7, 0)] * 2049))
+    assert (refused.code, refused.remark) == (
+        ResponseCode.INVALID_PARAMETER,
+        "2049 transactions are too many for one request: at most 2048 can be ended at once",
+    )

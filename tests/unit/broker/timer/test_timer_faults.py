@@ -85,6 +85,20 @@ def test_no_bit_of_the_time_in_a_checkpoint_changes_unnoticed(precision: int) ->
             assert check_fault(check, now, 0, precision) is not None, (right, bit)
 
 
+@pytest.mark.parametrize(
+    ("read_ms", "log_end", "queue_offset", "is_fault"),
+    [
+        (0, 0, 0, False), (0, 52, 5, False), (0, 52, 6, True), (0, 52, -1, True), (0, -1, 5, True),
+        (-1_000, 52, 5, True),
+    ],
+)  # fmt: skip
+def test_positions_that_cannot_be_are_a_fault(read_ms: int, log_end: int, queue_offset: int, is_fault: bool) -> None:
+    check = TimerCheckpoint(MemoryFileSystem(), Path("/timercheck"))
+    check.read_ms, check.log_end, check.queue_offset = read_ms, log_end, queue_offset
+    fault = check_fault(check, 1_767_225_600_000, 5, 1_000)
+    assert fault == (f"its checkpoint has impossible positions {log_end} and {queue_offset}" if is_fault else None)
+
+
 def test_an_undamaged_log_is_used(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     settings = {"mapped_file_size_timer_log": SIZE}
     with broker(tmp_path, store=settings) as running:
