@@ -19,18 +19,19 @@ from rocketmq_py.protocol.grpc.service import (
     SendMessageResponse,
     StatusResponse,
 )
+from rocketmq_py.protocol.headers.pull import ViewMessage
 from rocketmq_py.proxy import CallNeeds
 from rocketmq_py.wire.command import Command
 from tests.unit.grpc.calls import new_message
-from tests.unit.proxy.cluster import FakeCluster, ProxyCalls
+from tests.unit.proxy.cluster import B, FakeCluster, ProxyCalls
 
 USERS, ACLS = RequestCode.AUTH_LIST_USER, RequestCode.AUTH_LIST_ACL
 DATE = "20260101T000000Z"
 
 
-def listed(cluster: FakeCluster, *names: str, topic: str = "t") -> None:
+def listed(cluster: FakeCluster, *names: str, topic: str = "t", actions: tuple[str, ...] = ("Pub", "Sub")) -> None:
     users = [{"username": name, "password": "secret", "userType": "Normal", "userStatus": "enable"} for name in names]
-    entry = {"resource": f"Topic:{topic}", "actions": ["Pub", "Sub"], "decision": "Allow"}
+    entry = {"resource": f"Topic:{topic}", "actions": list(actions), "decision": "Allow"}
     acls = [{"subject": f"User:{name}", "policies": [{"policyType": "Custom", "entries": [entry]}]} for name in names]
     cluster.answers[USERS] = Command(0, body=json.dumps(users).encode())
     cluster.answers[ACLS] = Command(0, body=json.dumps(acls).encode())
@@ -133,19 +134,30 @@ async def ended(calls: ProxyCalls, topic: str, transaction_id: str) -> StatusRes
     return await calls.ask("EndTransaction", request, StatusResponse)
 
 
-@pytest.mark.parametrize(("allowed", "expected"), [("tx", Code.OK), ("t", Code.UNAUTHORIZED)])
+@pytest.mark.parametrize(
+    ("allowed", "action", "expected"),
+    [("tx", "Pub", Code.OK), ("tx", "Sub", Code.UNAUTHORIZED), ("t", "Pub", Code.UNAUTHORIZED)],
+)
 async def test_a_transaction_is_ended_by_those_who_may_send_to_its_topic(
-    cluster: FakeCluster, allowed: str, expected: Code
+    cluster: FakeCluster, allowed: str, action: str, expected: Code
 ) -> None:
     """Whatever topic the call names."""
     message = SendMessageRequest(messages=[new_message("tx", message_type=4)])
     sent = await ProxyCalls(cluster).ask("SendMessage", message, SendMessageResponse)
-    listed(cluster, "ann", topic=allowed)
+    listed(cluster, "ann", topic=allowed, actions=(action,))
     calls = signed(await started(cluster), "ann")
     answer = await ended(calls, allowed, sent.entries[0].transaction_id)
     assert answer.status is not None
     assert answer.status.code == expected
     assert len(cluster.sent(RequestCode.END_TRANSACTION)) == (expected == Code.OK)
+
+
+async def test_a_broker_without_a_master_cannot_be_asked(cluster: FakeCluster) -> None:
+    calls = ProxyCalls(cluster)
+    cluster.masters[B] = 1
+    await calls.facts.look_around()
+    with pytest.raises(NetworkError, match="no route names a broker 'b' with a master"):
+        await calls.facts.ask_master("b", RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage(offset=0))
 
 
 @pytest.mark.parametrize(
