@@ -65,6 +65,10 @@ def next_month_start_ms(now_ms: int) -> int:
     return int(datetime.datetime(year, month, 1).astimezone().timestamp() * 1000)
 
 
+_BYTES = tuple(f"{byte:02X}" for byte in range(256))
+"""Each byte as hex: formatting a number takes a multiple of the time, and each message needs a key."""
+
+
 class UniqueKeys:
     """Generator of unique keys like Java's MessageClientIDSetter: 32 hex digits (56 on a host with IPv6 only).
 
@@ -89,7 +93,8 @@ class UniqueKeys:
         if at != now_ms:
             stem = self._new_stem(now_ms)
             self._stem = now_ms, stem  # one assignment, so that other threads never see a time with another's stem
-        return f"{stem}{next(self._counter) & 0xFFFF:04X}"
+        number = next(self._counter)
+        return f"{stem}{_BYTES[number >> 8 & 0xFF]}{_BYTES[number & 0xFF]}"
 
     def reserve(self, now_ms: int, count: int) -> tuple[str, int]:
         """Reserve the next ``count`` keys, at most 65,536; return their common prefix and the number of the first key.

@@ -80,8 +80,8 @@ class Producer(AsyncLifetime):
     :param when_full: at one of these two limits, ``"wait"`` or ``"raise"`` :class:`~rocketmq_py.TooManySends`.
     :param batch_linger: make batches of messages that are sent one by one: the longest time in seconds that a message
         waits for others, 0 to 60; ``"natural"``: it waits only while a request to its topic or queue is under way, at
-        most for an eighth of a round trip, so a single sender does not wait. 0 makes no batches. (Java: ``autoBatch``,
-        ``batchMaxDelayMs``)
+        most for an eighth of a round trip or a millisecond, so a single sender does not wait. 0 makes no batches.
+        (Java: ``autoBatch``, ``batchMaxDelayMs``)
     :param batch_max_bytes: a batch is sent before it would have more bytes; larger messages are sent alone. (Java:
         ``batchMaxBytes``)
     :param batch_max_messages: maximum number of messages of a batch.

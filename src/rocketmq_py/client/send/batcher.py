@@ -24,6 +24,9 @@ from rocketmq_py.model import MessageQueue, SendResult
 from rocketmq_py.protocol.codes import ResponseCode
 from rocketmq_py.remoting.single_flight import own_copy
 
+_RESOLUTION = 0.001
+"""Seconds of the shortest timer: uvloop would make none of a shorter one, and come here again and again."""
+
 
 class BatchedSend(msgspec.Struct, gc=False, eq=False):
     """A send whose message may leave in a batch.
@@ -87,6 +90,8 @@ class Batcher:
         """Send a message that the limits of sends in progress admit, now or with others."""
         message, waiting = send.message, self._accumulator
         kind = None if message is None else message.kind
+        if waiting.join(send.lane, send, send.size, kind):  # most messages
+            return
         now = time.monotonic()
         for parcel in waiting.add(send.lane, send, send.size, kind, now, send.deadline, follows=send.follows):
             self._send(parcel)
@@ -112,7 +117,7 @@ class Batcher:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer_at = at
-            self._timer = self._loop.call_later(max(0.0, at - time.monotonic()), self._fire)
+            self._timer = self._loop.call_later(max(_RESOLUTION, at - time.monotonic()), self._fire)
 
     def _end_turn(self) -> None:
         self._turn_is_set = False

@@ -150,19 +150,13 @@ class Accumulator(Generic[E]):
         :param deadline: when the message fails if it has not left.
         :param follows: a request of the lane is under way that did not pass here, so that others may come, too.
         """
+        if self.join(lane, entry, size, kind):
+            return ()
         state = self._lanes.get(lane) or self._state(lane)
         limits = self._limits
         last = state.waiting[-1] if state.waiting else None
         if last is not None and not last.closed:
-            if last.kind == kind and kind is not None:
-                grown = last.size + size
-                if grown < limits.max_bytes and len(last.entries) + 1 < limits.max_messages:  # most messages
-                    last.size = grown
-                    last.entries.append(entry)
-                    return ()
-                last.closed = grown > limits.max_bytes
-            else:
-                last.closed = True
+            last.closed = last.kind != kind or kind is None or last.size + size > limits.max_bytes
         if last is None or last.closed:
             last = Parcel(lane, kind, now, deadline)
             state.waiting.append(last)
@@ -187,6 +181,24 @@ class Accumulator(Generic[E]):
                 del self._lanes[each]
         state = self._lanes[lane] = _State()
         return state
+
+    def join(self, lane: Lane, entry: E, size: int, kind: Hashable) -> bool:
+        """Add a message, as most are, to the last batch of its lane if that neither leaves nor is full then.
+
+        Return False if the message was not added. Arguments as of :meth:`add`.
+        """
+        state = self._lanes.get(lane)
+        if state is None or not state.waiting:
+            return False
+        last, limits = state.waiting[-1], self._limits
+        if last.closed or last.kind != kind or kind is None:
+            return False
+        grown = last.size + size
+        if grown >= limits.max_bytes or len(last.entries) + 1 >= limits.max_messages:
+            return False
+        last.size = grown
+        last.entries.append(entry)
+        return True
 
     def is_quiet(self, lane: Lane) -> bool:
         """Return True if a message for ``lane`` would leave at once without others, and the last one did, too.

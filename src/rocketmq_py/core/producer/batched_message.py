@@ -20,6 +20,7 @@ _LONELY = frozenset(
     }
 )  # fmt: skip
 """Properties that a broker acts on when they are those of the request, not of a message in a batch."""
+_DELAY_OR_LONELY = _LONELY | {"DELAY"}
 
 
 class BatchedMessage(msgspec.Struct, gc=False, eq=False):
@@ -53,9 +54,9 @@ class BatchedMessage(msgspec.Struct, gc=False, eq=False):
 def goes_alone(message: Message) -> bool:
     """Return True if a message cannot be in a batch: brokers handle it by properties of the request, or refuse it."""
     properties = message.properties
-    if not _LONELY.isdisjoint(properties):
-        return True
-    return ("DELAY" in properties and message.delay_level > 0) or message.topic.startswith(names.RETRY_PREFIX)
+    if _DELAY_OR_LONELY.isdisjoint(properties):  # most messages
+        return message.topic.startswith(names.RETRY_PREFIX)
+    return not _LONELY.isdisjoint(properties) or message.delay_level > 0 or message.topic.startswith(names.RETRY_PREFIX)
 
 
 def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:

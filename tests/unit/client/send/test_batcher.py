@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -442,3 +443,17 @@ def test_an_answer_with_one_id_for_all_is_understood() -> None:
 def test_a_limit_that_admits_nothing_is_refused(option: str) -> None:
     with pytest.raises(ConfigError, match=f"{option}=0 must be at least 1"):
         Producer("g", "ns:1", **{option: 0})  # type: ignore[arg-type]
+
+
+@with_producer(as_broker(t={"b": 1}), batch_linger=0.0001)
+async def test_no_timer_is_shorter_than_timers_are_exact(
+    producer: Producer, network: ScriptedNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a timer would end before anything is due, and be set again."""
+    batcher, delays = producer.sender.batcher, list[float]()
+    assert batcher is not None
+    monkeypatch.setattr(batcher, "_loop", SimpleNamespace(call_later=lambda delay, _: delays.append(delay)))
+    sending = producer.send_async(Message("t", b"x"))
+    assert delays == [0.001]
+    batcher.release()
+    await sending

@@ -432,7 +432,7 @@ async def test_a_thread_that_must_not_block_is_refused_when_full(producer: Produ
 
 
 @with_producer(cluster(t={"b": 1}), max_pending_sends=1)
-async def test_a_send_that_ends_in_a_thread_lets_a_waiting_one_start(
+async def test_a_send_of_a_thread_that_ends_lets_a_waiting_one_start(
     producer: Producer, network: ScriptedNetwork
 ) -> None:
     sender = producer.sender
@@ -441,7 +441,7 @@ async def test_a_send_that_ends_in_a_thread_lets_a_waiting_one_start(
     waiting = producer.send_async(message())
     await asyncio.sleep(0.01)
     assert not network.sent()
-    await asyncio.to_thread(sender.leave, delivery)
+    sender.leave(delivery)
     await waiting
     sender.leave(delivery)
     assert sender._window.is_full is False

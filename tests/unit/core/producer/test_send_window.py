@@ -35,6 +35,19 @@ def test_several_sends_may_leave_together() -> None:
     assert (window.sends, window.bytes) == (1, 1)
 
 
+def test_sends_that_enter_elsewhere_count_and_leave_like_others() -> None:
+    window = SendWindow(2, 100)
+    window.enter_elsewhere(10)
+    assert window.admit(20)
+    assert (window.sends, window.bytes, window.is_full) == (2, 30, True)
+    assert not window.admit(1)
+    assert (window.sends, window.bytes) == (2, 30)
+    window.leave(30, 2)
+    assert (window.sends, window.bytes, window.is_full) == (0, 0, False)
+    window.enter_elsewhere(100)
+    assert not window.admit(1)
+
+
 @pytest.mark.parametrize(("sends", "size", "name"), [(0, 1, "max_pending_sends=0"), (1, -1, "max_pending_bytes=-1")])
 def test_limits_that_admit_no_send_are_refused(sends: int, size: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):
