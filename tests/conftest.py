@@ -123,10 +123,12 @@ def patience(request: pytest.FixtureRequest) -> Iterator[None]:
 def spark() -> Iterator[SparkSession]:
     """A session for all tests that want one: a process has no other beside it, and its JVM takes seconds to start."""
     from rocketmq_py.spark import session_builder
+    from tests.s3 import CREDENTIALS
     from tests.spark.standalone import QUICK_JVM
 
     root = str(TESTS.parent)  # workers import data sources of tests
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
+    os.environ.update(CREDENTIALS)  # workers have the environment that the JVM was started with
     session: SparkSession = (
         session_builder("rocketmq-tests", compiled_home=True)
         .master("local[2]")

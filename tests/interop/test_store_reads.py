@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ import pytest
 from rocketmq_py import Message, Producer, TransactionProducer, TransactionState, arrow
 from rocketmq_py.arrow.decode import COLUMNS
 from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.errors import ConfigError
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers
 from tests.interop.side import eventually
+from tests.s3 import S3, server
 
 TOPIC = "ledger"
 N = 300
@@ -95,3 +98,41 @@ def test_a_store_has_the_rows_of_its_broker(
     before = {path: path.stat().st_mtime_ns for path in store.rglob("*")}
     check(name, store, expected, None)
     assert {path: path.stat().st_mtime_ns for path in store.rglob("*")} == before
+
+
+SMALL = {"mappedFileSizeCommitLog": 64 << 10, "mappedFileSizeConsumeQueue": 20 * 1000, "maxMessageSize": 32 << 10}
+"""Every byte of a file is uploaded."""
+
+
+@pytest.fixture(scope="module")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with server(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
+@pytest.mark.parametrize("side", ["ours", "java"])
+def test_a_store_in_s3_has_the_rows_of_its_broker(
+    java: JavaPeer, servers: OurServers, tmp_path: Path, side: str, s3: S3, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = tmp_path / side
+    if side == "ours":
+        ours = servers.serve(store, **SMALL)
+        namesrv, stop = ours.namesrv, ours.stop
+    else:
+        theirs = java.broker(servers.namesrv().namesrv, store=store, conf=SMALL)
+        namesrv, stop = theirs.namesrv, theirs.process.stop
+    send(namesrv)
+    expected = served(namesrv)
+    stop()
+    assert len(list((store / "commitlog").iterdir())) > 1
+    uri, name = s3.upload(store, side), expected.column("brokerName").to_pylist()[0]
+    for key, value in s3.environment.items():
+        monkeypatch.setenv(key, value)
+    assert rows(store={name: uri}).equals(expected)
+    assert rows(store={name: uri}, tags="A").num_rows == N // 2
+    with pytest.raises(ConfigError, match=f"{uri}/none is no store: there are no files in {uri}/none/commitlog"):
+        rows(store=f"{uri}/none")
+    shutil.rmtree(store / "consumequeue")
+    (store / "abort").touch()
+    scanned = s3.upload(store, f"{side}-scanned")
+    assert rows(store={name: scanned}).equals(expected)

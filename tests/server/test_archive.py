@@ -15,6 +15,7 @@ from deltalake import DeltaTable
 from rocketmq_py import arrow
 from rocketmq_py.cli.output.failures import Status
 from rocketmq_py.testing import Cluster
+from tests.s3 import server
 from tests.server.archives import check_copy, numbers, rows, send
 from tests.server.cli import Cli, eventually
 
@@ -103,6 +104,24 @@ def test_a_store_is_archived_without_its_broker(tmp_path: Path, cli: Cli) -> Non
     to = tmp_path / "archive"
     cli.ok("archive", "old", "--to", to, "--store", tmp_path / "stores" / "broker-a")
     assert numbers(rows(to)) == list(range(N))
+
+
+def test_a_store_in_s3_is_archived(tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"mapped_file_size_commit_log": 1 << 20, "mapped_file_size_consume_queue": 20_000}
+    with Cluster(store_dir=tmp_path / "stores", **sizes) as cluster:
+        filled(cluster, "old")
+    to = tmp_path / "archive"
+    with server(tmp_path) as s3:
+        for name, value in s3.environment.items():
+            monkeypatch.setenv(name, value)
+        cli.ok("archive", "old", "--to", to, "--store", s3.upload(tmp_path / "stores" / "broker-a", "broker-a"))
+        assert numbers(rows(to)) == list(range(N))
+        missing = cli("archive", "old", "--to", to, "--store", "s3://stores/none")
+    assert "s3://stores/none is no store" in missing.output
+    assert missing.exit_code == Status.USAGE
+    secret = cli("archive", "old", "--to", to, "--store", "s3://me:hidden@stores/broker-a")
+    assert "has a password" in secret.output
+    assert "hidden" not in secret.output
 
 
 def test_messages_of_a_replay_are_in_the_topic_once_and_in_order(cli: Cli, cluster: Cluster, tmp_path: Path) -> None:

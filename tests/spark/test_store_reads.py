@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from tests.s3 import server
 from tests.unit.store.helpers import Stores, fill
 
 N = 600
@@ -27,7 +28,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     stores.close()
 
 
-def load(spark: SparkSession, store: Path, **options: Any) -> DataFrame:
+def load(spark: SparkSession, store: Path | str, **options: Any) -> DataFrame:
     reader = spark.read.format("rocketmq").option("storePath", f"broker-a={store}").option("subscribe", "T")
     return reader.options(**options).load()
 
@@ -58,6 +59,17 @@ def test_a_store_without_consume_queues_is_scanned_in_several_tasks(
     assert numbers(load(spark, copy)) == list(range(N))
     pattern = spark.read.format("rocketmq").option("storePath", str(copy)).option("subscribePattern", "T|U")
     assert pattern.load().count() == N
+
+
+def test_a_store_in_s3_is_read_by_the_workers(spark: SparkSession, store: Path, tmp_path: Path) -> None:
+    with server(tmp_path) as s3:
+        uri = f"{s3.upload(store, 'kept')}?{s3.query}"
+        assert numbers(load(spark, uri, minPartitions=3)) == list(range(N))
+        assert numbers(load(spark, uri, tags="odd")) == list(range(1, N, 2))
+        with pytest.raises(
+            PySparkException, match="s3a://stores/none is no store: there are no files in s3a://stores/none/"
+        ):
+            load(spark, f"s3a://stores/none?{s3.query}").count()
 
 
 def test_what_a_store_cannot_do_is_refused(spark: SparkSession, store: Path) -> None:

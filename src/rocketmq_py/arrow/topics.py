@@ -20,7 +20,7 @@ from rocketmq_py.arrow.options.offsets import Boundary, Position, Times
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.options.selection import Matching, Selection, Topics
-from rocketmq_py.arrow.options.stores import StoreDirectory, checked
+from rocketmq_py.arrow.options.stores import StoreDirectory, checked, default_name
 from rocketmq_py.arrow.ranges import report_losses
 from rocketmq_py.arrow.remoting.queues import LocatedRange
 from rocketmq_py.arrow.source.origins import origin_of
@@ -66,8 +66,9 @@ def read(topic: str | Sequence[str] | re.Pattern[str], **settings: Unpack[ReadSe
 
     :param topic: a topic, several, or a compiled regular expression that whole names match.
     :param namesrv: name servers as of the clients; None takes NAMESRV_ADDR from the environment.
-    :param store: the directory of a broker's store, to be read instead of brokers and without ``namesrv``; for several,
-        or to say what column ``brokerName`` has, a mapping of broker names to directories. See :ref:`read-a-store`.
+    :param store: the directory of a broker's store, or its URI (``s3://bucket/store``), to be read instead of brokers
+        and without ``namesrv``; for several, or to say what column ``brokerName`` has, a mapping of broker names to
+        directories. See :ref:`read-a-store`.
     :param commit_log: directory of the commit log if it is not in the one store.
     :param start: where to start: ``"earliest"`` (default), a time of storing (``datetime``, or a time span before now
         such as ``"-10 minutes"``), or the offset of every queue.
@@ -186,7 +187,7 @@ def _stores(settings: ReadSettings) -> tuple[StoreDirectory, ...]:
     for name in ("namesrv", "timeout", "retries", "tls", "credentials"):
         if settings.get(name) is not None:
             raise ConfigError(f"{name} is of use without store only: a store is read without a broker")
-    named = store if isinstance(store, Mapping) else {Path(store).name: store}
+    named = store if isinstance(store, Mapping) else {default_name(str(store)): store}
     if commit_log is not None and len(named) != 1:
         raise ConfigError("commit_log is of use with one store only")
     log = None if commit_log is None else str(commit_log)

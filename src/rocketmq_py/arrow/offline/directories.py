@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rocketmq_py.arrow.options.stores import StoreDirectory
+from rocketmq_py.arrow.options.stores import StoreDirectory, is_uri, shown
 from rocketmq_py.errors import ConfigError, StoreError
 from rocketmq_py.store.fs.lock_probe import is_locked
 from rocketmq_py.store.log.checkpoint import Checkpoint
 from rocketmq_py.store.log.scan import LogScan
 from rocketmq_py.store.queue.queue_ends import QueueEndsFile
 from rocketmq_py.store.tools.store_files import StoreFiles
+
+if TYPE_CHECKING:
+    from rocketmq_py.arrow.offline.remote_files import RemoteFileSystem
 
 _log = logging.getLogger(__name__)
 
@@ -20,14 +24,33 @@ class Directory(StoreFiles):
     """The store directory of one broker.
 
     :ivar name: the name that the broker has in the read.
-    :ivar is_held: True if a broker runs on it, or if that cannot be found out and it was not closed.
+    :ivar shown: the directory in messages.
+    :ivar is_held: True if a broker runs on it, or if that cannot be found out and it was not closed. False on a remote
+        file system: these are not for files that change in place, so a store there is a copy.
     """
 
     def __init__(self, place: StoreDirectory) -> None:
-        super().__init__(Path(place.root), None if place.commit_log is None else Path(place.commit_log))
-        self.name = place.name
+        self.name, self.shown = place.name, shown(place.root)
         self._held = 0, b""
-        self.is_held = not self.was_closed and is_locked(self.layout.lock) is not False
+        self._remote: RemoteFileSystem | None = None
+        if not is_uri(place.root):
+            super().__init__(Path(place.root), None if place.commit_log is None else Path(place.commit_log))
+            self.is_held = not self.was_closed and is_locked(self.layout.lock) is not False
+            return
+        # imported here: pyarrow.fs takes a fifth of a second, and few reads need it
+        from rocketmq_py.arrow.offline.remote_files import remote_store
+
+        self._remote, root, commit_log = remote_store(place)
+        log = shown(place.commit_log or f"{self.shown}/commitlog")
+        if not self._remote.names(commit_log or root / "commitlog"):
+            raise StoreError(f"{self.shown} is no store: there are no files in {log}")
+        super().__init__(root, commit_log, self._remote)
+        self.is_held = False
+
+    def close(self) -> None:
+        super().close()
+        if self._remote is not None:
+            self._remote.close()
 
     @property
     def is_torn(self) -> bool:

@@ -131,7 +131,7 @@ class StoreOrigin:
         return QueueRoutes(found)
 
     def _why_missing(self) -> str:
-        held = [str(directory.layout.root) for directory in self._directories if directory.is_held]
+        held = [directory.shown for directory in self._directories if directory.is_held]
         if held:
             return (
                 f"has no consume queue on disk: a broker runs on {held[0]}, and one of this project writes new entries"
@@ -155,7 +155,7 @@ class StoreOrigin:
         if unfinished and directory.is_held:
             topic, number = min(unfinished)
             raise ConfigError(
-                f"the broker that runs on {directory.layout.root} rebuilds queue {topic}-{number}, whose files lack"
+                f"the broker that runs on {directory.shown} rebuilds queue {topic}-{number}, whose files lack"
                 " messages meanwhile: read from the broker, or wait for its end"
             )
         views = {
@@ -167,15 +167,15 @@ class StoreOrigin:
         gone = [topic for topic in topics if not views[topic]]
         parts: Mapping[Key, Sequence[Part]] = {}
         if directory.is_held:
-            _log.info("a broker runs on %s: read is what its consume queues have on disk", directory.layout.root)
+            _log.info("a broker runs on %s: read is what its consume queues have on disk", directory.shown)
         elif directory.log.starts and (gone or directory.is_torn):
             begin = directory.log.min_offset if gone or unfinished else directory.indexed_to()
             _log.warning(
-                "the commit log of %s is scanned from %d: %s", directory.layout.root, begin,
+                "the commit log of %s is scanned from %d: %s", directory.shown, begin,
                 _why_scanned(gone, unfinished),
             )  # fmt: skip
             index = LogIndex(directory, begin, frozenset(topics))
-            _log.warning("the commit log of %s ends at %d", directory.layout.root, index.end)
+            _log.warning("the commit log of %s ends at %d", directory.shown, index.end)
             parts = index.parts
         keys = {(topic, number) for topic in topics for number in views[topic]} | set(parts)
         for topic, number in sorted(keys):
@@ -238,7 +238,7 @@ def _whole_end(directory: Directory, view: QueueView) -> int:
     end = offsets.start + bisect_left(offsets, True, key=lambda offset: not _is_whole(directory, view, offset))
     _log.warning(
         "%s of %s ends at offset %d: the entries up to %d are of records that the commit log does not have",
-        view, directory.layout.root, end, view.end - 1,
+        view, directory.shown, end, view.end - 1,
     )  # fmt: skip
     return end
 

@@ -11,7 +11,7 @@ from rocketmq_py.arrow.options import values
 from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Position, Times
 from rocketmq_py.arrow.options.selection import Selection
 from rocketmq_py.arrow.options.shared import SHARED, ClusterOptions, check_dlq_topic
-from rocketmq_py.arrow.options.stores import StoreDirectory, store_directories
+from rocketmq_py.arrow.options.stores import StoreDirectory, checked, store_directories
 from rocketmq_py.arrow.options.values import Parse
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import check_group, check_topic, dlq_topic
@@ -22,10 +22,10 @@ from rocketmq_py.wire.compression import MIB
 class ReadOptions(ClusterOptions):
     """Options of ``spark.read`` and ``spark.readStream``.
 
-    :ivar stores: option ``storePath``: directories of brokers' stores, ``[NAME=]PATH``, separated by ``;``, which are
-        read instead of brokers: batch read only, without ``namesrv``. NAME is the value of column ``brokerName``
-        (default: the last part of PATH). ``storePathCommitLog`` names the directory of the commit log if it is not in
-        the one store that is read.
+    :ivar stores: option ``storePath``: directories of brokers' stores, ``[NAME=]PATH`` or ``[NAME=]URI``, separated by
+        ``;``, which are read instead of brokers: batch read only, without ``namesrv``. NAME is the value of column
+        ``brokerName`` (default: the last part of PATH). ``storePathCommitLog`` names the directory of the commit log if
+        it is not in the one store that is read.
     :ivar selection: exactly one of ``subscribe`` (topics, separated by commas), ``subscribePattern`` (a regular
         expression of Python that whole topic names match) and ``assign`` (JSON ``{topic: {broker: [queue, ...]}}``).
     :ivar start: the first of these that is given: ``startingTimestamp`` (ms since 1970, or relative to
@@ -196,7 +196,7 @@ def _resolve_stores(given: dict[str, Any]) -> None:
     if commit_log is not None:
         if len(stores) != 1:
             raise ConfigError("option storePathCommitLog needs option storePath with one store")
-        stores = (stores[0]._replace(commit_log=commit_log),)
+        stores = checked([stores[0]._replace(commit_log=commit_log)])
     if not stores:
         return
     for option, name in _OF_BROKERS.items():

@@ -1,4 +1,4 @@
-"""Option ``storePath``: the store directories that are read without a broker. No IO."""
+"""Option ``storePath``: the store directories that are read without a broker, local or by their URIs. No IO."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from rocketmq_py.errors import ConfigError
 
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _NAMED = re.compile(r"([A-Za-z0-9_.|%-]+)=(.*)", re.DOTALL)
 
 
@@ -16,13 +18,28 @@ class StoreDirectory(NamedTuple):
     """A store directory of a read.
 
     :ivar name: the value of column ``brokerName``, which a store does not contain.
-    :ivar root: the directory (``storePathRootDir``).
-    :ivar commit_log: directory of its commit log if that is elsewhere (``storePathCommitLog``).
+    :ivar root: the directory (``storePathRootDir``), or its URI.
+    :ivar commit_log: directory of its commit log if that is elsewhere (``storePathCommitLog``), or its URI.
     """
 
     name: str
     root: str
     commit_log: str | None = None
+
+
+def is_uri(place: str) -> bool:
+    """Return True for the URI of a directory on another file system, as ``s3://bucket/store``."""
+    return _URI.match(place) is not None
+
+
+def shown(uri: str) -> str:
+    """Return a path as it is, and a URI without its query, which can have secrets of some file systems."""
+    return uri.partition("?")[0].rstrip("/") if is_uri(uri) else uri
+
+
+def default_name(place: str) -> str:
+    """Return the last part of the path of a store directory."""
+    return PurePath(unquote(urlsplit(place).path) if is_uri(place) else place).name
 
 
 def store_directories(text: str) -> tuple[StoreDirectory, ...]:
@@ -33,7 +50,7 @@ def store_directories(text: str) -> tuple[StoreDirectory, ...]:
     found = []
     for part in filter(None, (part.strip() for part in text.split(";"))):
         named = _NAMED.fullmatch(part)
-        name, root = named.groups() if named else (PurePath(part).name, part)
+        name, root = named.groups() if named else (default_name(part), part)
         found.append(StoreDirectory(name, root.strip()))
     return checked(found)
 
@@ -41,7 +58,7 @@ def store_directories(text: str) -> tuple[StoreDirectory, ...]:
 def checked(found: Iterable[StoreDirectory]) -> tuple[StoreDirectory, ...]:
     """Return store directories as a tuple.
 
-    :raises ConfigError: there is none, one has no name or path, is not local, or two have the same name.
+    :raises ConfigError: there is none, one has no name or path or an illegal URI, or two have the same name.
     """
     places = tuple(found)
     if not places:
@@ -49,8 +66,24 @@ def checked(found: Iterable[StoreDirectory]) -> tuple[StoreDirectory, ...]:
     for place in places:
         if not place.name or not place.root:
             raise ConfigError(f"{place.root or place.name!r} is no [NAME=]PATH of a store directory")
-        if re.match(r"[a-z][a-z0-9+.-]+://", place.root):
-            raise ConfigError(f"{place.root} is not a local path: mount it, or copy the store")
+        for directory in (place.root, place.commit_log):
+            if directory is not None and is_uri(directory):
+                _check_uri(directory)
     if len({place.name for place in places}) < len(places):
         raise ConfigError("two stores have the same name: write NAME=PATH for each")
     return places
+
+
+def _check_uri(uri: str) -> None:
+    """Refuse a URI that names no directory, or that has a password, which Spark's plans and logs would show.
+
+    :raises ConfigError: as said.
+    """
+    found = urlsplit(uri)
+    if found.password is not None:
+        raise ConfigError(
+            f"the URI of a store on {found.hostname} has a password: credentials are taken from the environment"
+        )
+    parts = unquote(found.path).split("/")
+    if found.fragment or ".." in parts or not any(parts):
+        raise ConfigError(f"{shown(uri)} is no URI of a store directory, such as s3://bucket/store")

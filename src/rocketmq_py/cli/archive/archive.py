@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,21 +21,28 @@ if TYPE_CHECKING:
     from rocketmq_py.cli.archive.manifest import Manifest
 
 
+class StorePlace(click.Path):
+    """A directory of this machine, or the URI of one on another file system."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
 @click.command("archive")
 @click.argument("topic", shell_complete=complete_topic)
 @click.option("--to", "directory", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
               help="The directory of the archive; it is created.")  # fmt: skip
 @click.option("--format", "format_name", type=click.Choice(("parquet", "delta")), default="parquet", show_default=True)
-@click.option("--store", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-              help="Read the files of this store instead of the brokers.")  # fmt: skip
+@click.option("--store", type=StorePlace(exists=True, file_okay=False, path_type=Path), metavar="DIR|URI",
+              help="Read the files of this store instead of the brokers, also of one at s3://BUCKET/PATH.")  # fmt: skip
 @click.option("--rows", type=click.IntRange(min=1), default=1_000_000, show_default=True, metavar="N",
               help="Most messages in one file, or one commit of a Delta table.")  # fmt: skip
 @click.option("--accept-loss", is_flag=True, help="Go on where messages behind the archive's end were removed.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out messages that cannot be decoded, with a warning.")
 @cluster_options
 def command(
-    topic: str, directory: Path, format_name: str, store: Path | None, rows: int, accept_loss: bool, skip_damaged: bool,
-    target: Target,
+    topic: str, directory: Path, format_name: str, store: Path | str | None, rows: int, accept_loss: bool,
+    skip_damaged: bool, target: Target,
 ) -> None:  # fmt: skip
     """Add what is new in TOPIC to an archive: Parquet files, or a Delta table.
 

@@ -27,20 +27,10 @@ def _refuse(path: Path | str) -> NoReturn:
     raise PermissionError(f"{path} is opened read-only")
 
 
-class ReadOnlyFile(OsFile):
-    """A read-only file; see :class:`rocketmq_py.store.fs.filesystem.File`."""
+class UnchangingFile:
+    """The methods of :class:`rocketmq_py.store.fs.filesystem.File` that change a file: each raises an error."""
 
-    def __init__(self, path: Path, size: int) -> None:
-        super().__init__(path, size, _OPEN)
-
-    def _fit(self) -> None:
-        """Do nothing: the file keeps its size."""
-
-    @property
-    def buffer(self) -> mmap.mmap:
-        if self._map is None:
-            self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
-        return self._map
+    path: Path
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> NoReturn:
         del position, data
@@ -58,12 +48,24 @@ class ReadOnlyFile(OsFile):
         _refuse(self.path)
 
 
-class ReadOnlyFileSystem(OsFileSystem):
-    """Files of this machine, opened read-only."""
+class ReadOnlyFile(UnchangingFile, OsFile):
+    """A read-only file; see :class:`rocketmq_py.store.fs.filesystem.File`."""
 
-    def open(self, path: Path, size: int, *, create: bool = False) -> ReadOnlyFile:
-        del create
-        return ReadOnlyFile(path, size)
+    def __init__(self, path: Path, size: int) -> None:
+        super().__init__(path, size, _OPEN)
+
+    def _fit(self) -> None:
+        """Do nothing: the file keeps its size."""
+
+    @property
+    def buffer(self) -> mmap.mmap:
+        if self._map is None:
+            self._map = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)
+        return self._map
+
+
+class UnchangingFileSystem:
+    """The methods of :class:`rocketmq_py.store.fs.filesystem.FileSystem` that change files: each raises an error."""
 
     def write(self, path: Path, data: bytes) -> NoReturn:
         del data
@@ -86,6 +88,14 @@ class ReadOnlyFileSystem(OsFileSystem):
 
     def remove_tree(self, path: Path) -> NoReturn:
         _refuse(path)
+
+
+class ReadOnlyFileSystem(UnchangingFileSystem, OsFileSystem):
+    """Files of this machine, opened read-only."""
+
+    def open(self, path: Path, size: int, *, create: bool = False) -> ReadOnlyFile:
+        del create
+        return ReadOnlyFile(path, size)
 
     def lock(self, path: Path) -> OsLock:
         """Take a shared lock on an existing file: it excludes brokers, but no other tools.

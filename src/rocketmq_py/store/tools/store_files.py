@@ -14,6 +14,7 @@ from typing import NamedTuple, Self
 
 from rocketmq_py.core.paths import component_fault
 from rocketmq_py.errors import StoreError
+from rocketmq_py.store.fs.filesystem import FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, segment_start
 from rocketmq_py.store.fs.open_files import OpenFiles
 from rocketmq_py.store.fs.readonly import ReadOnlyFileSystem
@@ -134,12 +135,13 @@ class StoreFiles:
 
     :param root: the store directory.
     :param commit_log: directory of the commit log (``storePathCommitLog``); None for ``commitlog`` below ``root``.
+    :param fs: where the files are; None for this machine. Nothing is changed there.
     :raises StoreError: there is no store.
     """
 
-    def __init__(self, root: Path, commit_log: Path | None = None) -> None:
+    def __init__(self, root: Path, commit_log: Path | None = None, fs: FileSystem | None = None) -> None:
         self.layout = StoreLayout(root, commit_log)
-        self.fs = ReadOnlyFileSystem()
+        self.fs: FileSystem = ReadOnlyFileSystem() if fs is None else fs
         self.odd: list[Odd] = []
         if not self.fs.is_directory(self.layout.commit_log):
             place = "no directory commitlog" if commit_log is None else f"no directory {commit_log}"

@@ -462,7 +462,6 @@ def test_what_cannot_be_read_is_refused_by_name(closed: Path, tmp_path: Path) ->
         "is no store": lambda: rows("T", tmp_path / "nowhere"),
         "namesrv is of use without store only": lambda: rows("T", closed, namesrv="h:1"),
         "retries is of use without store only": lambda: rows("T", closed, retries=0),
-        "not a local path": lambda: rows("T", {"a": "s3://bucket/store"}),
         "commit_log is of use with store only": lambda: arrow.read("T", commit_log="x", namesrv="h:1"),
         "commit_log is of use with one store only": lambda: rows("T", {"a": "x", "b": "y"}, commit_log="z"),
         "the directory of a store is expected": lambda: rows("T", {}),

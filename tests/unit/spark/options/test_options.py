@@ -323,6 +323,10 @@ def test_store_directories() -> None:
     given = {"storePath": "/a", "subscribe": "t"}
     (place,) = read_options({**given, "storePathCommitLog": "/log"}, Use.READ).stores
     assert place == StoreDirectory("a", "/a", "/log")
+    read = read_options({"storePath": "s3://bucket/a%20b/?region=r; x=hdfs://n:1/d", "subscribe": "t"}, Use.READ)
+    assert read.stores == (
+        StoreDirectory("a b", "s3://bucket/a%20b/?region=r"), StoreDirectory("x", "hdfs://n:1/d"),
+    )  # fmt: skip
     assert read_options({"namesrv": "h:1", "subscribe": "t"}, Use.READ).stores == ()
 
 
@@ -332,7 +336,13 @@ def test_store_directories() -> None:
         ({"storePath": " ; "}, "the directory of a store is expected"),
         ({"storePath": "/"}, "is no [NAME=]PATH of a store directory"),
         ({"storePath": "a="}, "'a' is no [NAME=]PATH of a store directory"),
-        ({"storePath": "s3://bucket/store"}, "s3://bucket/store is not a local path"),
+        ({"storePath": "s3://bucket"}, "is no [NAME=]PATH of a store directory"),
+        ({"storePath": "a=s3://bucket/?x=1"}, "s3://bucket is no URI of a store directory, such as s3://bucket/store"),
+        ({"storePath": "s3://bucket/a/../b?key=k"}, "s3://bucket/a/../b is no URI of a store directory"),
+        ({"storePath": "s3://bucket/%2e%2e/b"}, "is no URI of a store directory"),
+        ({"storePath": "s3://bucket/a#b"}, "is no URI of a store directory"),
+        ({"storePath": "s3://key:secret@bucket/a"}, "a store on bucket has a password: credentials are taken from the"),
+        ({"storePath": "/a", "storePathCommitLog": "s3://k:s@b/a"}, "a store on b has a password"),
         ({"storePath": "/a/store;/b/store"}, "two stores have the same name"),
         ({"storePath": "/a;/b", "storePathCommitLog": "/log"}, "storePathCommitLog needs option storePath with one"),
         ({"storePathCommitLog": "/log"}, "storePathCommitLog needs option storePath with one"),
