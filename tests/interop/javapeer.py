@@ -179,6 +179,10 @@ class JavaProcess:
         except subprocess.TimeoutExpired:
             raise self.error(f"did not end within {timeout:.0f} s") from None
 
+    def poll(self) -> int | None:
+        """The exit status, or None while the JVM runs."""
+        return self._process.poll()
+
     def terminate(self) -> None:
         """Asks the JVM to shut down in good order; does not wait."""
         self._process.terminate()

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rocketmq_py import Admin, ConsumeFromWhere, LitePullConsumer
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.remoting.cluster import Cluster as View
 from rocketmq_py.arrow.sink.rows import RowMessage
 from rocketmq_py.arrow.sink.sender import BatchSender

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from rocketmq_py import Message, Producer, TransactionProducer, TransactionState, arrow
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode import COLUMNS
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.errors import ConfigError
 from tests.interop.javapeer import JavaPeer
 from tests.interop.ours import OurServers

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings, strategies as st
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.options.compression import BodyCompression, plain
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter, Ints
 from rocketmq_py.arrow.sink.rows import RowMessage, RowStamp, RowWriter

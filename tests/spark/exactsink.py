@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.sink.blocks import Ints
 from rocketmq_py.arrow.sink.rows import RowStamp

@@ -138,7 +138,7 @@ def test_without_that_column_undecodable_messages_are_skipped_with_a_warning(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     damaged = Damaged(cluster, SIZE)
-    with caplog.at_level(logging.WARNING, "rocketmq_py.arrow.decode.bad_records"):
+    with caplog.at_level(logging.WARNING, "rocketmq_py.arrow.bad_records"):
         rows = damaged.read("body")
     assert [row["body"] for row in rows] == list(damaged.good.values())
     told = [text for text in caplog.messages if "is left out" in text]

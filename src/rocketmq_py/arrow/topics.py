@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import pyarrow as pa
 
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
 from rocketmq_py.arrow.decode import COLUMNS
-from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.options import values
 from rocketmq_py.arrow.options.offsets import Boundary, Position, Times
 from rocketmq_py.arrow.options.read import ReadOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.options.compression import COMPRESS_OVER, BodyCompression
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter

@@ -20,8 +20,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.column_names import DEFAULT_COLUMNS
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.errors import ConfigError
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from rocketmq_py.model import MessageQueue
 from rocketmq_py.spark.sink import sink
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter
 batch = pa.ipc.open_stream(Path(sys.argv[1]).read_bytes()).read_next_batch()
@@ -29,6 +29,24 @@ bound = lambda topic, key, number: None if key is None else MessageQueue(topic, 
 found = list(writer.messages(batch, BadRecordPolicy(Mode.FAILFAST, ""), bound))
 assert found and all(isinstance(one, Block) for one in found), found
 print(*sorted(sys.modules.keys() & {"pandas", "asyncio", "rocketmq_py.client"}))
+"""
+COMMIT = """
+import pickle
+import sys
+from pyspark.sql.types import BinaryType, StructType
+from rocketmq_py.spark.datasource import RocketMQDataSource
+from rocketmq_py.spark.sink.exactly_once import Prepared
+from rocketmq_py.spark.sink.half_sender import HalfMessages
+from rocketmq_py.spark.sink.sink import PreparedTask, Written
+schema = StructType().add("body", BinaryType())
+options = {"namesrv": "h:1", "topic": "t", "deliveryguarantee": "exactly-once", "checkpointlocation": "/tmp/c"}
+streaming = RocketMQDataSource(options).streamWriter(schema, False)
+streaming.committer()
+batch = pickle.loads(pickle.dumps(RocketMQDataSource({"namesrv": "h:1", "topic": "t"}).writer(schema, False)))
+batch.commit([Written(1)])
+pickle.loads(pickle.dumps(PreparedTask(Prepared("q", "a", HalfMessages()))))
+RocketMQDataSource({"namesrv": "h:1", "subscribe": "t"}).streamReader(schema)
+print(*sorted(sys.modules.keys() & {"numpy", "pyarrow", "pandas", "asyncio", "rocketmq_py.client"}))
 """
 READ = """
 import sys
@@ -72,6 +90,10 @@ def test_a_sink_imports_neither_pandas_nor_the_asyncio_client(tmp_path: Path) ->
     with pa.ipc.new_stream(str(tmp_path / "batch"), batch.schema) as stream:
         stream.write_batch(batch)
     assert imported(WRITE, str(tmp_path / "batch")) == ""
+
+
+def test_planners_and_the_processes_that_commit_import_neither_arrow_nor_numpy() -> None:
+    assert imported(COMMIT) == ""
 
 
 def test_a_source_imports_neither_pandas_nor_the_asyncio_client() -> None:

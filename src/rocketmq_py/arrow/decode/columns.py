@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.arrays import constant, fixed, numbers, repeated, texts
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.layout import Irregular, Layout
 from rocketmq_py.arrow.decode.properties import Pairs
 from rocketmq_py.arrow.decode.slices import gather

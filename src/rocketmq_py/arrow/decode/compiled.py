@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rocketmq_py.accelerator import Accelerator, installed
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.column_names import NUMPY_COLUMNS
 from rocketmq_py.arrow.decode.arrays import repeated, texts
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.decode.columns import COLUMNS
 from rocketmq_py.arrow.decode.layout import Irregular
 from rocketmq_py.arrow.decode.slices import as_kind, having

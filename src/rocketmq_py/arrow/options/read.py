@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.fetched import DecoderChoice
 from rocketmq_py.arrow.options import values
 from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Position, Times

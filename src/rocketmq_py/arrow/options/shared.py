@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.options.security import OPEN, Security
 from rocketmq_py.arrow.options.values import Parse, addresses, boolean, natural, positive, words
 from rocketmq_py.errors import ConfigError

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.fetched import DecoderChoice
 from rocketmq_py.arrow.options.offsets import Boundary, Offsets, from_document, moments_of_document, queues_of_document
 from rocketmq_py.arrow.options.selection import Assigned, Matching, Topics

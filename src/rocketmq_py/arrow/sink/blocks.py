@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rocketmq_py.arrow.bad_records import BadRecordPolicy
 from rocketmq_py.arrow.decode.arrays import Ints, constant, fixed, numbers
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
 from rocketmq_py.arrow.row_properties import ROW_KEY
 from rocketmq_py.arrow.sink.numerals import Chars, decimals, hexadecimals
 from rocketmq_py.arrow.sink.rows import DELAYS, NOT_COPIED, ROW_KEY_DIGITS, RowMessage, RowWriter

@@ -7,7 +7,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.row_properties import ATTEMPT, BATCH_ID, QUERY_ID, ROW_KEY
 from rocketmq_py.errors import ConfigError, MessageIllegal

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.arrow.options.compression import plain
 from rocketmq_py.arrow.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.arrow.remoting.retry import new_retry

@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.arrow.decode import Decoder
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD, BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.ranges import QueueRange
 from rocketmq_py.arrow.remoting.queues import LocatedRange

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.sink.rows import DELAYS, RowStamp
 from rocketmq_py.arrow.sink.targets import SendSettings

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, TypeVar
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.options.offsets import Boundary
 from rocketmq_py.arrow.options.read import BATCH_ONLY, READ, STREAM_ONLY, ReadOptions, resolve_read
 from rocketmq_py.arrow.options.shared import SECRETS, check_dlq_topic, take_security

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.options.compression import COMPRESS_OVER, compression_type
 from rocketmq_py.arrow.options.shared import SHARED, ClusterOptions
 from rocketmq_py.arrow.options.values import Parse, mode, natural, positive, words

@@ -10,12 +10,11 @@ import secrets
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.bad_records import BadRecordPolicy
 from rocketmq_py.arrow.remoting.cluster import Cluster
 from rocketmq_py.arrow.row_properties import ATTEMPT
-from rocketmq_py.arrow.sink.blocks import Block, BlockWriter, Keys
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter
 from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import RocketMQError
@@ -23,6 +22,9 @@ from rocketmq_py.protocol.sys_flag import TRANSACTION_COMMIT, TRANSACTION_ROLLBA
 from rocketmq_py.spark.decision_store.decisions import Decision, DecisionError, Decisions
 from rocketmq_py.spark.sink.end_transactions import TransactionEnds
 from rocketmq_py.spark.sink.half_sender import HalfMessages, HalfSender
+
+if TYPE_CHECKING:
+    from rocketmq_py.arrow.sink.blocks import Keys
 
 _log = logging.getLogger(__name__)
 
@@ -92,6 +94,7 @@ class Preparation:
 
     def batches(self, batches: Iterable[Any]) -> Prepared:
         """Send half messages for the rows of Arrow record batches; return when brokers have stored all of them."""
+        from rocketmq_py.arrow.sink.blocks import Block, BlockWriter  # imports Arrow, which the second phase lacks
 
         def send(writer: RowWriter, sender: HalfSender) -> None:
             blocks = BlockWriter(self._columns, self._topic, writer, self._unique_keys, sender.prefix)

@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, dead_letter
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, dead_letter
 from rocketmq_py.arrow.options.compression import plain
 from rocketmq_py.arrow.remoting.cluster import AUTO_CREATE_QUEUES
 from rocketmq_py.arrow.remoting.retry import new_retry
 from rocketmq_py.arrow.row_properties import ROW_KEY
-from rocketmq_py.arrow.sink.blocks import Block
 from rocketmq_py.arrow.sink.rows import RowMessage
 from rocketmq_py.arrow.sink.targets import InflightLimit, SendSettings, Targets, TopicQueues, refusal
 from rocketmq_py.core.backoff import Retry
@@ -45,6 +44,9 @@ from rocketmq_py.protocol.headers.send import SendMessageV2
 from rocketmq_py.protocol.names import AUTO_CREATE_TOPIC
 from rocketmq_py.protocol.sys_flag import TRANSACTION_PREPARED
 from rocketmq_py.wire.batch import decode_batch, encode_batch
+
+if TYPE_CHECKING:
+    from rocketmq_py.arrow.sink.blocks import Block
 
 AT_ONCE = 512
 """Maximum number of half messages in one batch."""

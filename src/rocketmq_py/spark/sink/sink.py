@@ -3,6 +3,9 @@
 ``blocks`` (Arrow batches) and ``rows`` encode messages, ``sender`` sends them. A task that fails and is repeated sends
 its messages again; properties ``SPARK_QUERY_ID``, ``SPARK_BATCH_ID`` and ``SPARK_ROW_KEY`` identify a row. Exactly-once
 streams write in two phases (``exactly_once``).
+
+What only tasks use is imported in their methods: the writers are also made or loaded in two processes that Spark starts
+for every batch write and every micro-batch, where Arrow and NumPy would take half of the time.
 """
 
 from __future__ import annotations
@@ -12,19 +15,16 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, DataType, IntegerType, MapType, StringType, StructType, TimestampType
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy
+from rocketmq_py.arrow.bad_records import BadRecordPolicy
 from rocketmq_py.arrow.options.compression import BodyCompression
-from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
-from rocketmq_py.arrow.sink.sender import BatchSender
 from rocketmq_py.arrow.sink.targets import SendSettings
-from rocketmq_py.arrow.sink.task_keys import TaskKeys
 from rocketmq_py.errors import ConfigError
 from rocketmq_py.protocol.names import dlq_topic
 from rocketmq_py.spark.decision_store import stores
@@ -32,6 +32,10 @@ from rocketmq_py.spark.decision_store.decisions import Decisions
 from rocketmq_py.spark.options.write import Guarantee, WriteOptions
 from rocketmq_py.spark.runtime.workers import keep_imports
 from rocketmq_py.spark.sink.exactly_once import Committer, Preparation, Prepared
+
+if TYPE_CHECKING:
+    from rocketmq_py.arrow.sink.sender import BatchSender
+    from rocketmq_py.arrow.sink.task_keys import TaskKeys
 
 try:  # PySpark 4.1 and later
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
@@ -95,6 +99,8 @@ class TaskWriter:
 
     def write(self, rows: Iterable[Sequence[Any]]) -> Written:
         """Send all rows; return when brokers have stored all of them."""
+        from rocketmq_py.arrow.sink.task_keys import TaskKeys
+
         written = 0
         with self._sending(TaskKeys()) as (writer, bad, sender):
             for message in writer.messages(rows, bad):
@@ -104,6 +110,9 @@ class TaskWriter:
 
     def write_batches(self, batches: Iterable[Any]) -> Written:
         """Send the rows of Arrow record batches; return when brokers have stored all of them."""
+        from rocketmq_py.arrow.sink.blocks import Block, BlockWriter
+        from rocketmq_py.arrow.sink.task_keys import TaskKeys
+
         written, keys = 0, TaskKeys()
         with self._sending(keys) as (writer, bad, sender):
             blocks = BlockWriter(self._columns, self._options.topic, writer, keys.reserve)
@@ -126,6 +135,8 @@ class TaskWriter:
         return PreparedTask(self._preparation().batches(batches))
 
     def _preparation(self) -> Preparation:
+        from rocketmq_py.arrow.sink.task_keys import TaskKeys
+
         keep_imports()
         options, keys = self._options, TaskKeys()
         settings, bad = send_settings(options), bad_records(options)
@@ -134,6 +145,8 @@ class TaskWriter:
     @contextmanager
     def _sending(self, keys: TaskKeys) -> Iterator[tuple[RowWriter, BadRecordPolicy, BatchSender]]:
         """Context with an encoder of rows, the policy for bad rows and a sender; leaving it flushes the sender."""
+        from rocketmq_py.arrow.sink.sender import BatchSender
+
         keep_imports()
         bad = bad_records(self._options)
         settings = send_settings(self._options)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from rocketmq_py import arrow
-from rocketmq_py.arrow.decode.bad_records import CORRUPT_REASON, CORRUPT_RECORD
+from rocketmq_py.arrow.bad_records import CORRUPT_REASON, CORRUPT_RECORD
 from rocketmq_py.arrow.offline import log_index, records
 from rocketmq_py.arrow.offline.directories import Directory
 from rocketmq_py.arrow.offline.records import ENTRY, Entries, entries_of, joined, runs

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.fetched import DecoderChoice
 from rocketmq_py.arrow.options import offsets, values
 from rocketmq_py.arrow.options.offsets import Boundary, Times

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.sink import blocks
 from rocketmq_py.arrow.sink.blocks import Block, BlockWriter

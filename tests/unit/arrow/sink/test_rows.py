@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode, dead_letter
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.arrow.sink.rows import RowStamp, RowWriter, check_columns
 from rocketmq_py.errors import ConfigError, MessageIllegal
 from rocketmq_py.properties import decode_properties

@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.sink.rows import RowMessage
 from rocketmq_py.arrow.sink.sender import BatchSender, InflightLimit, SendSettings
 from rocketmq_py.errors import ConfigError, NoRouteError, PermissionDenied, SystemBusy

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.options.compression import BodyCompression
 from rocketmq_py.arrow.sink import sender
 from rocketmq_py.arrow.sink.blocks import Block

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.decode import COLUMNS
-from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.ranges import QueueRange

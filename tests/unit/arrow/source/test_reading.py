@@ -7,8 +7,8 @@ from unittest.mock import patch
 
 import pytest
 
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.decode import Decoder
-from rocketmq_py.arrow.decode.bad_records import Mode
 from rocketmq_py.arrow.options.read import ReadOptions
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.ranges import DataLossError, QueueRange

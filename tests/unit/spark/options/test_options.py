@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.options.offsets import Boundary, FromGroup, Times
 from rocketmq_py.arrow.options.selection import Topics
 from rocketmq_py.arrow.options.stores import StoreDirectory

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.sink.rows import RowStamp
 from rocketmq_py.arrow.sink.targets import SendSettings
 from rocketmq_py.errors import MessageIllegal, PermissionDenied

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode
 from rocketmq_py.arrow.remoting.connection import BlockingConnections
 from rocketmq_py.arrow.sink.blocks import Block
 from rocketmq_py.arrow.sink.rows import RowMessage

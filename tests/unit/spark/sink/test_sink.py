@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from rocketmq_py.arrow.decode.bad_records import Mode
+from rocketmq_py.arrow.bad_records import Mode
 from rocketmq_py.arrow.options.security import Security
 from rocketmq_py.arrow.sink import task_keys
 from rocketmq_py.arrow.sink.rows import RowStamp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rocketmq_py.arrow.decode.bad_records import BadRecordPolicy, Mode, dead_letter
+from rocketmq_py.arrow.bad_records import BadRecordPolicy, Mode, dead_letter
 from rocketmq_py.errors import CorruptRecord
 from rocketmq_py.properties import decode_properties
 
