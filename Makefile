@@ -133,7 +133,7 @@ mutants: $(VENV)/.dev ## faults at random, and who notices (ARGS="--since main" 
 	$(BIN)/python -m tests.mutants $(ARGS)
 
 .PHONY: crashes
-crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --seed 7") and stopped (STOPS="--runs 100 --java")
+crashes: $(VENV)/.dev ## Spark's processes and servers killed (ARGS="--runs 100 --java --seed 7") and stopped (STOPS="--runs 100 --java")
 	$(BIN)/python -m tests.spark.crashes $(ARGS)
 	$(BIN)/python -m tests.spark.stops $(STOPS)
 

@@ -1,9 +1,9 @@
 """``kill -9`` in every phase of a micro-batch, again and again: ``python -m tests.spark.crashes --runs 100``.
 
-A stream copies a topic into another, both in one broker. In each run the driver (JVM and Python), the Python worker
-that gets there or the broker is killed in a phase of a micro-batch; the query is started again until it has copied
-everything, and what is in the other topic is held against what was sent: every row once
-(``--guarantee exactly-once``), or at least once. ``CRASHES_CHECKPOINT`` may name a checkpoint elsewhere. Knows
+A stream copies a topic into another, both in one broker, ours or with ``--java`` a stock one. In each run the driver
+(JVM and Python), the Python worker that gets there or the broker is killed in a phase of a micro-batch; the query is
+started again until it has copied everything, and what is in the other topic is held against what was sent: every row
+once (``--guarantee exactly-once``), or at least once. ``CRASHES_CHECKPOINT`` may name a checkpoint elsewhere. Knows
 processes and phases; the fault points are in ``crashing``.
 """
 
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from rocketmq_py.errors import RocketMQError
-from tests.interop.ours import READY, first_line
+from tests.spark.crash_servers import JavaServer, OurServer, Server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,6 @@ QUEUES = 2
 """And tasks: there is something between the ends of one and those of the other."""
 BATCH_BYTES = 300
 """Of a row or two: some are under way while a task writes."""
-SOON = {"transactionCheckInterval": 300, "transactionTimeOut": 200, "transactionOpBatchInterval": 100}
 SECONDS = 600.0
 """Longer than anything takes; only what fails waits for it."""
 ATTEMPTS = 10
@@ -65,42 +64,6 @@ class Case(NamedTuple):
     victim: str
 
 
-class Server:
-    """Name server and broker in one process, always on the same ports and store."""
-
-    def __init__(self, work: Path) -> None:
-        self._work = work
-        self._ports = ("0", "0")
-        self.namesrv = ""
-        self._begin()
-
-    def _begin(self) -> None:
-        pairs = [word for key, value in SOON.items() for word in ("--set", f"{key}={value}")]
-        ports = ["--namesrv-port", self._ports[0], "--port", self._ports[1]]
-        with (self._work / "serve.log").open("ab") as log:
-            command = [sys.executable, "-m", "rocketmq_py.cli", "serve", "--store", str(self._work / "store")]
-            self.process = subprocess.Popen([*command, *ports, *pairs], stdout=subprocess.PIPE, stderr=log, text=True)
-        found = READY.search(first_line(self.process))
-        assert found is not None, (self._work / "serve.log").read_text()[-3000:]
-        self.namesrv, broker = found[1], found[2]
-        self._ports = (self.namesrv.rpartition(":")[2], broker.rpartition(":")[2])
-
-    def begin_again(self) -> None:
-        """Wait for its death, and start it once more."""
-        assert self.process.wait(SECONDS) == -signal.SIGKILL
-        self._close()
-        self._begin()
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self._close()
-
-    def _close(self) -> None:
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-
-
 class Topics:
     """The topic that is read and the one that is written; what was sent and what has arrived."""
 
@@ -118,7 +81,7 @@ class Topics:
         """Send some more numbers."""
         from rocketmq_py import Message, Producer
 
-        with Producer("crashes", self.namesrv) as producer:
+        with Producer("crashes", self.namesrv, send_timeout=60) as producer:
             for body in range(self.sent, self.sent + number):
                 producer.send(Message(self.source, str(body).encode()))
         self.sent += number
@@ -253,13 +216,16 @@ class Driver:
 class Runs:
     """Server, driver and topics of many runs."""
 
-    def __init__(self, work: Path, guarantee: str, drive: Callable[[Server, Path, str], Drives] = Driver) -> None:
+    def __init__(
+        self, work: Path, guarantee: str, drive: Callable[[Server, Path, str], Drives] = Driver,
+        serve: Callable[[Path], Server] = OurServer,
+    ) -> None:  # fmt: skip
         from tests.spark.crashing import Faults
 
         self._work, self._guarantee, self._new_driver = work, guarantee, drive
         (work / "faults").mkdir(parents=True)
         self.faults = Faults(work / "faults")
-        self.server = Server(work)
+        self.server = serve(work)
         self.topics = Topics(self.server.namesrv)
         self._driver: Drives | None = None
 
@@ -281,7 +247,7 @@ class Runs:
         """One crash, and what follows; whether the phase was reached."""
         self.topics.send()
         driver = self.driver()
-        victims = {"driver": driver.pids[::-1], "worker": ("self",), "broker": (self.server.process.pid,)}[case.victim]
+        victims = {"driver": driver.pids[::-1], "worker": ("self",), "broker": (self.server.pid,)}[case.victim]
         self.faults.arm(case.phase, *victims)
         guard = self._guard() if case.victim == "broker" else contextlib.nullcontext()
         with guard:
@@ -307,7 +273,7 @@ class Runs:
 
         def watch() -> None:
             while not over.wait(0.05):
-                if self.server.process.poll() is not None:
+                if self.server.is_dead():
                     self.server.begin_again()
                     return
 
@@ -333,6 +299,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--guarantee", choices=("exactly-once", "at-least-once"), default="exactly-once")
+    parser.add_argument("--java", action="store_true", help="a broker and a name server of Apache RocketMQ")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--first", type=int, default=1, help="go on with this run of the order the seed gives")
     parser.add_argument("--drive", nargs=3, help=argparse.SUPPRESS)
@@ -341,10 +308,11 @@ def main() -> None:
         drive(given.drive[0], Path(given.drive[1]), given.drive[2])
         return
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and what was started, too
-    print(f"{given.runs} runs, {given.guarantee}, --seed {given.seed}", flush=True)
+    serve: Callable[[Path], Server] = JavaServer if given.java else OurServer
+    print(f"{given.runs} runs, {given.guarantee}, {serve.__name__}, --seed {given.seed}", flush=True)
     numbers = range(given.first, given.first + given.runs)
     order = islice(cases(given.guarantee, random.Random(given.seed)), given.first - 1, None)
-    with tempfile.TemporaryDirectory(prefix="crashes-") as work, Runs(Path(work), given.guarantee) as runs:
+    with tempfile.TemporaryDirectory(prefix="crashes-") as work, Runs(Path(work), given.guarantee, serve=serve) as runs:
         for number, case in zip(numbers, order, strict=False):
             begun = time.monotonic()
             reached = runs.run(case)

@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from rocketmq_py.spark.source.stream import SUPPORTS_ADMISSION
-from tests.spark.crashes import Case, Runs, Server, copy
+from tests.spark.crash_servers import Server
+from tests.spark.crashes import Case, Runs, copy
 
 pytestmark = [
     pytest.mark.long,
