@@ -22,10 +22,12 @@ import click
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from benchmarks.machine import anonymous_mib, keep_to
+from benchmarks.spark_floor import FloorDataSource
 from rocketmq_py.spark import session_builder
 
-_FORMAT = {"ours": "rocketmq", "near": "rocketmq", "store": "rocketmq", "kafka": "kafka"}
-_ADDRESS = {"ours": "namesrv", "near": "namesrv", "store": "storePath", "kafka": "kafka.bootstrap.servers"}
+_FORMAT = {"ours": "rocketmq", "near": "rocketmq", "store": "rocketmq", "kafka": "kafka", "floor": "floor"}
+_ADDRESS = {"ours": "namesrv", "near": "namesrv", "store": "storePath", "kafka": "kafka.bootstrap.servers",
+            "floor": "size"}  # fmt: skip
 _ROWS_PER_SECOND = 10_000
 _WARM_TRIGGERS = 5
 _ROWS_PER_BATCH = 25_000
@@ -40,6 +42,7 @@ def session(jars: str, cores: int) -> SparkSession:
         .getOrCreate()
     )  # fmt: skip
     spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(FloorDataSource)
     return spark
 
 
@@ -48,7 +51,8 @@ class Client:
     """The session and settings that all runs share.
 
     ``addresses`` has the address of our name server (``ours``) or a directory (``store``), and if used of another name
-    server of ours, whose broker is not behind a delay (``near``), and of Kafka's bootstrap server (``kafka``).
+    server of ours, whose broker is not behind a delay (``near``), and of Kafka's bootstrap server (``kafka``). Side
+    ``floor`` has the bytes of a body.
     """
 
     spark: SparkSession
@@ -109,7 +113,7 @@ class Client:
         if "kafka" in self.addresses:
             rows = self._values("value", f"cast(id % {self.partitions} as int) partition")
             self._writer(rows, "kafka").option("topic", self.topic).save()
-        for side in self.addresses:
+        for side in self.addresses.keys() - {"floor"}:
             if (found := self.source(side).count()) != self.n:
                 raise click.ClickException(f"{side} has {found} of {self.n} rows")
 
@@ -121,7 +125,10 @@ class Client:
         return rows.write.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).mode("append")
 
     def _options(self, reader: Any, side: str) -> Any:
-        return reader.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side]).option("subscribe", self.topic)
+        found = reader.format(_FORMAT[side]).option(_ADDRESS[side], self.addresses[side])
+        if side == "floor":
+            return found.options(n=self.n, partitions=self.partitions)
+        return found.option("subscribe", self.topic)
 
     def _stream(self, side: str, rows: int, every: str) -> dict[str, Any]:
         """Stream into the noop sink with settings recommended for both sources; return the median time of a trigger."""
@@ -181,6 +188,7 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--near", help="Another name server of ours, whose broker is not behind a delay.")
 @click.option("--store", help="Directory of a store, which is read instead of the broker.")
 @click.option("--kafka", help="Bootstrap server; without it there is only one side.")
+@click.option("--floor", is_flag=True, help="Also a Python data source that does nothing: side floor.")
 @click.option("--topic", required=True)
 @click.option("--jars", default="")
 @click.option("--n", required=True, type=int, help="Messages in the topic, or rows to write.")
@@ -191,12 +199,14 @@ def _say(row: dict[str, Any]) -> None:
 @click.option("--fill/--no-fill", default=True, help="Whether the topics hold n messages; Kafka's is filled first.")
 @click.option("--sides", help="What works are told before the first run [default: ours, and kafka if it is there].")
 @click.option("--warm", required=True, help="Works of each side before the first run, separated by commas.")
-def main(jars: str, cores: int, fill: bool, warm: str, sides: str | None, **given: Any) -> None:
+def main(jars: str, cores: int, fill: bool, floor: bool, warm: str, sides: str | None, **given: Any) -> None:
     """Measure reads, writes and streams of Spark on demand."""
     addresses = {
         side: address for side in ("ours", "near", "store", "kafka") if (address := given.pop(side)) is not None
     }
     keep_to(cores, os.getpid())  # its JVM and Spark's Python workers, too: local[1] alone keeps two busy
+    if floor:
+        addresses["floor"] = str(given["size"])
     client = Client(session(jars, cores), addresses, **given)
     if fill:
         client.fill()
