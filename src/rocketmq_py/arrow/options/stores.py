@@ -84,6 +84,8 @@ def _check_uri(uri: str) -> None:
         raise ConfigError(
             f"the URI of a store on {found.hostname} has a password: credentials are taken from the environment"
         )
+    if found.scheme.lower() == "file":  # a broker may run there, which is noticed at paths only
+        raise ConfigError(f"{shown(uri)} is on this machine: give its path")
     parts = unquote(found.path).split("/")
     if found.fragment or ".." in parts or not any(parts):
         raise ConfigError(f"{shown(uri)} is no URI of a store directory, such as s3://bucket/store")

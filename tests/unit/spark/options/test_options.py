@@ -340,6 +340,7 @@ def test_store_directories() -> None:
         ({"storePath": "a=s3://bucket/?x=1"}, "s3://bucket is no URI of a store directory, such as s3://bucket/store"),
         ({"storePath": "s3://bucket/a/../b?key=k"}, "s3://bucket/a/../b is no URI of a store directory"),
         ({"storePath": "s3://bucket/%2e%2e/b"}, "is no URI of a store directory"),
+        ({"storePath": "file:///data/store"}, "file:///data/store is on this machine: give its path"),
         ({"storePath": "s3://bucket/a#b"}, "is no URI of a store directory"),
         ({"storePath": "s3://key:secret@bucket/a"}, "a store on bucket has a password: credentials are taken from the"),
         ({"storePath": "/a", "storePathCommitLog": "s3://k:s@b/a"}, "a store on b has a password"),
