@@ -205,7 +205,7 @@ class MessageIndex:
         if self._keeps_keys:
             return False
         if ready:
-            self._dropped_to = self.waiting.physicals()[ready - 1]
+            self._dropped_to = self.waiting.physicals(ready - 1, ready)[0]
         self.waiting.drop(ready)
         return True
 
@@ -224,7 +224,7 @@ class MessageIndex:
         :param most: maximum number of keys.
         """
         count = min(most, len(self.waiting))
-        found = list(zip(self.waiting.physicals()[:count], self.waiting.hashes(0, count), strict=True))
+        found = list(zip(self.waiting.physicals(0, count), self.waiting.hashes(0, count), strict=True))
         self.waiting.drop(count)
         return found
 

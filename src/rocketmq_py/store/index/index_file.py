@@ -110,7 +110,7 @@ class IndexFile:
         """Number of entries that still fit."""
         return max(0, self._capacity - self.count)
 
-    def put(self, hashes: list[int], physicals: list[int], timestamps: list[int]) -> None:
+    def put(self, hashes: Sequence[int], physicals: Sequence[int], timestamps: Sequence[int]) -> None:
         """Add entries in the order of the log, at most ``room``.
 
         :raises OSError: the disk is full or fails; no entry is added.

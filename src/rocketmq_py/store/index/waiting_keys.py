@@ -11,8 +11,8 @@ from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.store.index.index_file import IndexFile
 from rocketmq_py.store.index.key_hash import key_hashes
 
-_ITEMS, _PHYSICAL = 4, 2
-"""Number of items of a key in a list, and position of its physical offset."""
+_ITEMS, _PHYSICAL, _TIMESTAMP = 4, 2, 3
+"""Number of items of a key in a list, and positions of its physical offset and its store timestamp."""
 _PACKED = Struct("<Iqq")
 """Hash, physical offset and store timestamp of a packed key."""
 
@@ -34,9 +34,10 @@ class WaitingKeys:
         """Return how many keys are of messages before an offset of the log."""
         return bisect_left(self.physicals(), position)
 
-    def physicals(self) -> Sequence[int]:
-        """Return the physical offset of each key."""
-        return self.fields[_PHYSICAL::_ITEMS]
+    def physicals(self, begin: int = 0, end: int | None = None) -> Sequence[int]:
+        """Return the physical offsets of the keys from number ``begin`` to ``end``, which is left out; None for all."""
+        end = len(self) if end is None else end
+        return self.fields[begin * _ITEMS + _PHYSICAL : end * _ITEMS : _ITEMS]
 
     def hashes(self, begin: int, end: int) -> list[int]:
         """Return the index hashes of the keys from number ``begin`` to ``end``, which is left out."""
@@ -45,8 +46,8 @@ class WaitingKeys:
 
     def put_into(self, file: IndexFile, begin: int, end: int) -> None:
         """Add these keys to a file that has room for them; errors as of :meth:`IndexFile.put`."""
-        fields = self.fields[begin * _ITEMS : end * _ITEMS]
-        file.put(self.hashes(begin, end), fields[_PHYSICAL::_ITEMS], fields[3::_ITEMS])
+        timestamps = self.fields[begin * _ITEMS + _TIMESTAMP : end * _ITEMS : _ITEMS]
+        file.put(self.hashes(begin, end), self.physicals(begin, end), timestamps)
 
     def drop(self, count: int) -> None:
         """Remove the oldest keys."""
@@ -78,9 +79,9 @@ class PackedKeys(WaitingKeys):
         self._pack_fields()
         return bisect_left(range(len(self)), position, key=lambda number: self._unpack(number)[1])
 
-    def physicals(self) -> Sequence[int]:
-        self._pack_fields()
-        return [physical for _, physical, _ in _PACKED.iter_unpack(self._packed)]
+    def physicals(self, begin: int = 0, end: int | None = None) -> Sequence[int]:
+        end = len(self) if end is None else end
+        return [physical for _, physical, _ in _PACKED.iter_unpack(self._part(begin, end))]
 
     def hashes(self, begin: int, end: int) -> list[int]:
         return [value for value, _, _ in _PACKED.iter_unpack(self._part(begin, end))]
@@ -91,7 +92,8 @@ class PackedKeys(WaitingKeys):
 
     def _part(self, begin: int, end: int) -> bytes:
         self._pack_fields()
-        return bytes(self._packed[begin * _PACKED.size : end * _PACKED.size])
+        with memoryview(self._packed) as packed:
+            return bytes(packed[begin * _PACKED.size : end * _PACKED.size])
 
     def _unpack(self, number: int) -> tuple[int, int, int]:
         found: tuple[int, int, int] = _PACKED.unpack_from(self._packed, number * _PACKED.size)
