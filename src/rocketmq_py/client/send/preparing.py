@@ -82,10 +82,6 @@ class BatchPreparation:
         self, message: Message, queue: MessageQueue | None, timeout: float | None, choose: QueueChooser | None = None
     ) -> Admitted:
         """Check and encode a message for a batch, or for a request of its own if nothing is under way."""
-        if queue is None and choose is None and self._namespace is None:  # most messages
-            lane = self._lanes.get(message.topic)
-            if lane is not None and not (self._sender.is_idle and self._batcher.is_quiet(lane)):
-                return self._batched(message, lane, timeout)
         sent, there, choice = message, queue, choose
         if self._namespace is not None:
             renamed, there, choice = in_namespace(self._namespace, message, queue, choose)

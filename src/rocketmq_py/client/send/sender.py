@@ -327,11 +327,7 @@ class Sender:
             self._parked.append((delivery, future, time.monotonic()))
             return
         self._in_progress.add(delivery)
-        if self.batcher is not None and isinstance(delivery, BatchedSend):
-            delivery.future = future  # as begin, without a call
-            self.batcher.add(delivery)
-        else:
-            self.begin(delivery, future)
+        self.begin(delivery, future)
 
     def leave(self, delivery: SendAttempts) -> None:
         """Record the end of a send that the limits admitted, and start waiting ones; a second call does nothing."""

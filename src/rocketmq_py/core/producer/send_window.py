@@ -56,13 +56,9 @@ class SendWindow:
 
     def admit(self, size: int) -> bool:
         """Count a send as :meth:`enter` does, if it may begin now; return whether it may."""
-        if (
-            self._sends + self._sends_elsewhere >= self._max_sends
-            or self._bytes + self._bytes_elsewhere >= self._max_bytes
-        ):
+        if self.is_full:
             return False
-        self._sends += 1
-        self._bytes += size
+        self.enter(size)
         return True
 
     def enter_elsewhere(self, size: int) -> None:
