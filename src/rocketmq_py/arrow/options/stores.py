@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from rocketmq_py.errors import ConfigError
 
@@ -38,8 +38,22 @@ def shown(uri: str) -> str:
 
 
 def default_name(place: str) -> str:
-    """Return the last part of the path of a store directory."""
-    return PurePath(unquote(urlsplit(place).path) if is_uri(place) else place).name
+    """Return the last part of the path of a store directory.
+
+    :raises ConfigError: it is a URI that cannot be split.
+    """
+    return PurePath(unquote(_split(place).path) if is_uri(place) else place).name
+
+
+def _split(uri: str) -> SplitResult:
+    """Return the parts of a URI; the error has none of them, since they can have a password.
+
+    :raises ConfigError: the host is illegal.
+    """
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        raise ConfigError("the URI of a store has an illegal host: write it as s3://bucket/store") from None
 
 
 def store_directories(text: str) -> tuple[StoreDirectory, ...]:
@@ -79,7 +93,7 @@ def _check_uri(uri: str) -> None:
 
     :raises ConfigError: as said.
     """
-    found = urlsplit(uri)
+    found = _split(uri)
     if found.password is not None:
         raise ConfigError(
             f"the URI of a store on {found.hostname} has a password: credentials are taken from the environment"

@@ -342,6 +342,8 @@ def test_store_directories() -> None:
         ({"storePath": "s3://bucket/%2e%2e/b"}, "is no URI of a store directory"),
         ({"storePath": "file:///data/store"}, "file:///data/store is on this machine: give its path"),
         ({"storePath": "s3://bucket/a#b"}, "is no URI of a store directory"),
+        ({"storePath": "s3://[bucket/a"}, "the URI of a store has an illegal host: write it as s3://bucket/store"),
+        ({"storePath": "a=s3://key:s@bücket\u2100/a"}, "the URI of a store has an illegal host"),
         ({"storePath": "s3://key:secret@bucket/a"}, "a store on bucket has a password: credentials are taken from the"),
         ({"storePath": "/a", "storePathCommitLog": "s3://k:s@b/a"}, "a store on b has a password"),
         ({"storePath": "/a/store;/b/store"}, "two stores have the same name"),
