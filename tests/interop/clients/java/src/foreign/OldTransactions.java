@@ -21,9 +21,11 @@ final class OldTransactions {
             Line.say("transaction", "checked", "body", body);
             return body.equals("rollback") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.COMMIT_MESSAGE;
         });
-        producer.start();
-        open.add(producer::shutdown);
-        Probe.ready(producer);
+        synchronized (Probe.STARTS) {
+            producer.start();
+            open.add(producer::shutdown);
+            Probe.ready(producer);
+        }
         for (String body : new String[] {"rollback", "commit", "unknown"}) {
             producer.sendMessageInTransaction(new Message(topic, Probe.bytes(body)), (message, argument) -> {
                 switch (Probe.text(message.getBody())) {

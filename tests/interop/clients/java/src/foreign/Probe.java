@@ -32,6 +32,8 @@ public final class Probe {
     private static final String DEFAULT_TOPIC = "TBW102";
     private static final int READY_TRIES = 10;
     static final int SEND_MILLIS = 10_000;
+    /** Held by the mode whose client starts. Clients give their first questions 3 s, which is short for many at once. */
+    static final Object STARTS = new Object();
 
     private final String namesrv;
     private final String prefix;
@@ -45,6 +47,7 @@ public final class Probe {
 
     public static void main(String[] args) throws Exception {
         Probe probe = new Probe(args[0], args[1]);
+        probe.producer("warm");
         List<Thread> threads = new ArrayList<>();
         for (int i = 2; i < args.length; i++) {
             String mode = args[i];
@@ -91,7 +94,8 @@ public final class Probe {
 
     /**
      * Waits until the name server answers the producer. A client gives its first question 3 s, with connecting, whatever
-     * it is told; on a busy machine that is too short for a JVM in which a dozen clients start at once.
+     * it is told; on a busy machine that is too short for a JVM that has just started. So a producer that tries again is
+     * the first client of all, and the others start one after the other.
      */
     static <T extends DefaultMQProducer> T ready(T producer) throws Exception {
         for (int i = 1; ; i++) {
@@ -116,9 +120,11 @@ public final class Probe {
         made.setInstanceName(mode + "-producer");
         made.setVipChannelEnabled(false);
         made.setSendMsgTimeout(SEND_MILLIS);
-        made.start();
-        open.add(made::shutdown);
-        return ready(made);
+        synchronized (STARTS) {
+            made.start();
+            open.add(made::shutdown);
+            return ready(made);
+        }
     }
 
     private void transactions(String mode) throws Exception {
@@ -217,7 +223,9 @@ public final class Probe {
                 return fails ? ConsumeConcurrentlyStatus.RECONSUME_LATER : ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
             });
         }
-        made.start();
+        synchronized (STARTS) {
+            made.start();
+        }
         open.add(made::shutdown);
     }
 
@@ -244,9 +252,12 @@ public final class Probe {
         made.setNamesrvAddr(namesrv);
         made.setInstanceName(mode);
         made.setVipChannelEnabled(false);
-        made.start();
-        open.add(made::shutdown);
-        Set<MessageQueue> queues = made.fetchSubscribeMessageQueues(topic(mode));
+        Set<MessageQueue> queues;
+        synchronized (STARTS) {
+            made.start();
+            open.add(made::shutdown);
+            queues = made.fetchSubscribeMessageQueues(topic(mode));
+        }
         Map<MessageQueue, Long> offsets = new ConcurrentHashMap<>();
         while (!ended) {
             for (MessageQueue queue : queues) {

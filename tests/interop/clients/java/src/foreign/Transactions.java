@@ -34,9 +34,11 @@ final class Transactions {
                 return body.equals("rollback") ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.COMMIT_MESSAGE;
             }
         });
-        producer.start();
-        open.add(producer::shutdown);
-        Probe.ready(producer);
+        synchronized (Probe.STARTS) {
+            producer.start();
+            open.add(producer::shutdown);
+            Probe.ready(producer);
+        }
         for (String body : new String[] {"rollback", "commit", "unknown"}) {
             producer.sendMessageInTransaction(new Message(topic, Probe.bytes(body)), null);
             Line.say("transaction", "sent", "body", body);
