@@ -144,7 +144,7 @@ async def test_nothing_goes_on_when_a_proxy_has_stopped(cluster: FakeCluster, co
         calls.settings(PRODUCER)
     else:
         calls.start(method, requests[method])
-    await waiting.wait()
+    await settled(waiting.is_set)
     await calls.proxy.stop()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
