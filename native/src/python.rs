@@ -9,8 +9,9 @@ use std::ptr;
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOSError, PyOverflowError, PyRuntimeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList, PyString, PyTuple};
 
 use crate::answers;
 use crate::append::{
@@ -25,13 +26,13 @@ use crate::gather::{Expected, HEAD, Places};
 use crate::header::Overtaken;
 use crate::index::{self, Keys};
 use crate::messages::{Origin, plain_records};
-use crate::outgoing::{write_json, write_message, write_numbers, write_property};
+use crate::outgoing::{OVERHEAD, write_json, write_message, write_numbers, write_property};
 use crate::revive::{self, Entry, Pop};
 use crate::sends::{Item, Kind as SentKind, Run, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
-const FORMAT: i32 = 14;
+const FORMAT: i32 = 15;
 
 pub(crate) const HOSTS: &str = "a packed host has 8 or 20 bytes";
 
@@ -833,12 +834,17 @@ fn encode_batch<'py>(
 fn stored_properties(to: &mut Vec<u8>, properties: &Bound<'_, PyAny>, most: usize) -> Option<()> {
     to.clear();
     for (name, value) in properties.cast_exact::<PyDict>().ok()?.iter() {
-        let name = name.cast_exact::<PyString>().ok()?;
-        let value = value.cast_exact::<PyString>().ok()?;
-        let (name, value) = (name.to_cow().ok()?, value.to_cow().ok()?);
-        write_property(to, &name, &value)?;
+        add_property(to, &name, &value)?;
     }
     (to.len() <= most).then_some(())
+}
+
+/// Append a property; None if name and value are no strings, or have a separator.
+fn add_property(to: &mut Vec<u8>, name: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> Option<()> {
+    let name = name.cast_exact::<PyString>().ok()?;
+    let value = value.cast_exact::<PyString>().ok()?;
+    let (name, value) = (name.to_cow().ok()?, value.to_cow().ok()?);
+    write_property(to, &name, &value)
 }
 
 /// The body of a batch; see ``rocketmq_py.accelerator``.
@@ -856,6 +862,75 @@ fn encode_messages<'py>(
                 return Ok(None);
             }
         }
+        Ok(Some(PyBytes::new(py, &found)))
+    })
+}
+
+/// One message of a batch; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (flag, body, properties, most, /))]
+fn encode_message<'py>(
+    py: Python<'py>,
+    flag: &Bound<'py, PyAny>,
+    body: &Bound<'py, PyAny>,
+    properties: &Bound<'py, PyAny>,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    calm(|| {
+        let mut text = Vec::with_capacity(256);
+        let (Ok(flag), Ok(body)) = (flag.extract(), body.cast_exact::<PyBytes>()) else {
+            return Ok(None);
+        };
+        let body = body.as_bytes();
+        if stored_properties(&mut text, properties, most).is_none() {
+            return Ok(None);
+        }
+        let mut found = Vec::with_capacity(OVERHEAD + body.len() + text.len());
+        Ok(write_message(&mut found, flag, body, &text).map(|()| PyBytes::new(py, &found)))
+    })
+}
+
+/// One plain message of a batch, which gets a unique key; see ``rocketmq_py.accelerator``.
+#[pyfunction]
+#[pyo3(signature = (message, key, unusual, below, most, /))]
+fn encode_plain<'py>(
+    message: &Bound<'py, PyAny>,
+    key: &Bound<'py, PyString>,
+    unusual: &Bound<'py, PyFrozenSet>,
+    below: usize,
+    most: usize,
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let py = message.py();
+    calm(|| {
+        let flag = message.getattr(intern!(py, "flag"))?;
+        let body = message.getattr(intern!(py, "body"))?;
+        let properties = message.getattr(intern!(py, "properties"))?;
+        let (Ok(flag), Ok(body), Ok(properties)) = (
+            flag.extract(),
+            body.cast_exact::<PyBytes>(),
+            properties.cast_exact::<PyDict>(),
+        ) else {
+            return Ok(None);
+        };
+        let body = body.as_bytes();
+        if body.is_empty() || body.len() >= below {
+            return Ok(None);
+        }
+        let mut text = Vec::with_capacity(256);
+        for (name, value) in properties.iter() {
+            if unusual.contains(&name)? || add_property(&mut text, &name, &value).is_none() {
+                return Ok(None);
+            }
+        }
+        let name = intern!(py, "UNIQ_KEY");
+        if add_property(&mut text, name, key).is_none() || text.len() > most {
+            return Ok(None);
+        }
+        let mut found = Vec::with_capacity(OVERHEAD + body.len() + text.len());
+        if write_message(&mut found, flag, body, &text).is_none() {
+            return Ok(None);
+        }
+        properties.set_item(name, key)?;
         Ok(Some(PyBytes::new(py, &found)))
     })
 }
@@ -1306,7 +1381,7 @@ mod _native {
     #[pymodule_export]
     use super::{
         Answers, Sends, Signer, ack_record, check_point_record, cut_answers, cut_read, decode,
-        encode_batch, encode_messages, gather, pack_keys, plain_messages, put_keys, send_fields,
+        encode_batch, encode_message, encode_messages, encode_plain, gather, pack_keys, plain_messages, put_keys, send_fields,
         send_frame, write_parts,
     };
 

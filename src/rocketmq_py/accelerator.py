@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Protocol
 
-FORMAT = 14
+FORMAT = 15
 """Version of the accelerator's interface (arguments and results) that this package needs."""
 
 VARIABLE = "ROCKETMQ_PY_NATIVE"
@@ -400,11 +400,26 @@ class Accelerator(Protocol):
         """
         ...
 
+    def encode_message(self, flag: int, body: bytes, properties: dict[str, str], most: int, /) -> bytes | None:
+        """One message of a batch; as :meth:`encode_messages`."""
+        ...
+
     def encode_messages(self, messages: list[tuple[int, bytes, dict[str, str]]], most: int, /) -> bytes | None:
         """The body of a batch of messages, given as flag, body and properties.
 
         :param most: bytes of the properties of one message.
         :returns: None if properties have a separator in them, are no strings, or are longer.
+        """
+        ...
+
+    def encode_plain(self, message: Any, key: str, unusual: frozenset[str], below: int, most: int, /) -> bytes | None:
+        """One message of a batch; ``key`` is added to its properties as its unique key.
+
+        :param message: a :class:`~rocketmq_py.Message`.
+        :param unusual: names of properties that the message must not have.
+        :param below: the body must have fewer bytes, and at least one.
+        :param most: bytes of the properties.
+        :returns: None if it is otherwise, or as of :meth:`encode_messages`; then the message is as before.
         """
         ...
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from msgspec.structs import astuple
 
 from rocketmq_py.accelerator import Accelerator
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage, Packer, SendHead
@@ -92,6 +93,62 @@ def test_a_batch(make: list[Callable[[], Message]], signing: bool) -> None:
         for native in (None, accelerator())
     )
     assert fast == plain
+
+
+def record_by(name: str, make: Callable[[], Message], native: Accelerator | None) -> tuple[Any, dict[str, str]]:
+    """What a method of the packer makes of a message, None or the error's type, and its properties afterwards."""
+    message = make()
+    try:
+        found = getattr(packer(signing=False, native=native), name)(message, NOW)
+    except Exception as e:  # noqa: BLE001 - whatever it is
+        return type(e), message.properties
+    return found and astuple(found), message.properties
+
+
+@given(messages())
+@example(lambda: Message("t", b"x" * 29, "tag", "key"))
+@example(lambda: Message("t", b"x" * 30))
+@example(lambda: Message("t", b"x", wait_store_ok=False))
+@example(lambda: Message("t", b"x", delay_level=3))
+@example(lambda: Message("t", b"x", priority=3))
+@example(lambda: Message("t", b"x", properties={"UNIQ_KEY": "mine"}))
+@settings(max_examples=examples(500))
+def test_a_plain_message_of_a_batch(make: Callable[[], Message]) -> None:
+    """It is the same as the record of any message; what is not plain stays as it was."""
+    fast, plain = record_by("plain_record", make, accelerator()), record_by("plain_record", make, None)
+    for found, properties in fast, plain:
+        if found is None:
+            assert properties == make().properties
+        elif isinstance(found, tuple) and make().topic == "t":
+            assert (found, properties) == record_by("record", make, None)
+    if fast[0] is not None:
+        assert fast == plain
+    elif isinstance(plain[0], tuple):
+        assert not is_ordinary(make())
+
+
+def is_ordinary(message: Message) -> bool:
+    """True if all is of the declared types, and texts are few and legal, so that the accelerator must take it."""
+    texts = [text for entry in message.properties.items() for text in entry]
+    return (
+        type(message.properties) is dict
+        and type(message.body) is bytes
+        and type(message.flag) is int
+        and -(2**31) <= message.flag < 2**31
+        and all(type(text) is str and text.isascii() and len(text) < 100 for text in texts)
+    )
+
+
+def test_plain_messages_are_encoded_at_once() -> None:
+    message = Message("t", b"body", properties={"a": "b"})
+    native = accelerator()
+    assert native.encode_plain(message, "KEY", frozenset({"c"}), 5, 100) == native.encode_message(
+        0, b"body", {"a": "b", "WAIT": "true", "UNIQ_KEY": "KEY"}, 100
+    )
+    assert list(message.properties) == ["a", "WAIT", "UNIQ_KEY"]
+    for unusual, below, most in ({"a"}, 5, 100), ({"c"}, 4, 100), ({"c"}, 5, 20), ({"UNIQ_KEY"}, 5, 100):
+        assert native.encode_plain(message, "KEY", frozenset(unusual), below, most) is None
+    assert native.encode_message(0, b"body", {"a": "b"}, 3) is None
 
 
 @given(st.binary(max_size=100), st.binary(max_size=100), st.binary(max_size=200), st.binary(max_size=2000))

@@ -233,6 +233,10 @@ class Producer(AsyncLifetime):
         sender = self._sender or self.sender  # the property raises
         if self.hooks is not None:
             return self.hooks.follow([message], lambda: sender.start_send(sender.prepare(message, queue, timeout)))
+        if sender.joining is not None and queue is None and timeout is None:
+            joined = sender.joining.add(message)
+            if joined is not None:
+                return joined
         return sender.start_send(sender.prepare(message, queue, timeout))
 
     async def send_oneway(self, message: Message, queue: MessageQueue | None = None) -> None:

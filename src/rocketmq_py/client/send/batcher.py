@@ -75,7 +75,7 @@ class Batcher:
     """
 
     def __init__(self, limits: BatchLimits, sends: Sends, leave: Callable[[Sequence[BatchedSend]], None]) -> None:
-        self._accumulator: Accumulator[BatchedSend] = Accumulator(limits)
+        self.accumulator: Accumulator[BatchedSend] = Accumulator(limits)
         self._sends = sends
         self._leave = leave
         self._loop = asyncio.get_running_loop()
@@ -84,11 +84,11 @@ class Batcher:
         self._timer_at = math.inf
 
     def __len__(self) -> int:
-        return len(self._accumulator)
+        return len(self.accumulator)
 
     def add(self, send: BatchedSend) -> None:
         """Send a message that the limits of sends in progress admit, now or with others."""
-        message, waiting = send.message, self._accumulator
+        message, waiting = send.message, self.accumulator
         kind = None if message is None else message.kind
         if waiting.join(send.lane, send, send.size, kind):  # most messages
             return
@@ -100,19 +100,19 @@ class Batcher:
 
     def is_quiet(self, lane: Lane) -> bool:
         """Return True if a message need not pass here, since no other could join it; may be called in any thread."""
-        return self._accumulator.is_quiet(lane)
+        return self.accumulator.is_quiet(lane)
 
     def release(self, topic: str | None = None) -> None:
         """Send what waits, of one topic or of all, as soon as the order of its queue allows, without lingering."""
-        self._accumulator.release(topic)
+        self.accumulator.release(topic)
         self._take()
 
     def _schedule(self) -> None:
         """Have :meth:`_take` called when the accumulator needs it."""
-        if self._accumulator.waits_for_turn and not self._turn_is_set:
+        if self.accumulator.waits_for_turn and not self._turn_is_set:
             self._turn_is_set = True
             self._loop.call_soon(self._end_turn)
-        at = self._accumulator.next_at
+        at = self.accumulator.next_at
         if at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
@@ -128,7 +128,7 @@ class Batcher:
         self._take()
 
     def _take(self) -> None:
-        leaving, late = self._accumulator.take(time.monotonic())
+        leaving, late = self.accumulator.take(time.monotonic())
         for parcel in leaving:
             self._send(parcel)
         for parcel in late:
@@ -144,7 +144,7 @@ class Batcher:
             self._leave([send for send in parcel.entries if send not in sends])
             parcel.entries = sends
         if not sends:
-            self._accumulator.ended(parcel, time.monotonic())
+            self.accumulator.ended(parcel, time.monotonic())
             return
         first = sends[0]
         outgoing = first.outgoing or self._sends.join([send.message for send in sends if send.message is not None])
@@ -152,7 +152,7 @@ class Batcher:
         self._sends.start(attempts, SharedFuture(lambda outcome: self._ended(parcel, outcome)))
 
     def _ended(self, parcel: Parcel[BatchedSend], outcome: SendResult | Exception) -> None:
-        self._accumulator.ended(parcel, time.monotonic())
+        self.accumulator.ended(parcel, time.monotonic())
         sends = parcel.entries
         if isinstance(outcome, SendResult):
             self._leave(sends)
@@ -161,7 +161,7 @@ class Batcher:
                 if future is not None and not future.done():
                     future.set_result(result)
         elif len(sends) > 1 and isinstance(outcome, BrokerError) and outcome.code == ResponseCode.MESSAGE_ILLEGAL:
-            self._accumulator.put_back(parcel)
+            self.accumulator.put_back(parcel)
         else:
             self._leave(sends)
             for send in sends:

@@ -75,7 +75,8 @@ class BatchPreparation:
         self._max_bytes = options.batch.max_bytes
         self._routes = routes
         self._batcher = batcher
-        self._lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, Lane] = {}
+        """The lane of each topic that messages for any queue were sent to."""
         self._direct: SendAttempts | None = None  # the last one for which nothing was under way
 
     def message(
@@ -93,7 +94,7 @@ class BatchPreparation:
                 return self._sender.delivery(message, None, timeout, choose)  # waits for the route, and chooses then
             there = choice(route.write_queues)
         if there is None:
-            lane = self._lanes.get(sent.topic) or self._lanes.setdefault(sent.topic, Lane(sent.topic))
+            lane = self.lanes.get(sent.topic) or self.lanes.setdefault(sent.topic, Lane(sent.topic))
             if self._sender.is_idle and self._batcher.is_quiet(lane):
                 self._direct = delivery = self._sender.delivery(message, None, timeout)
                 return delivery

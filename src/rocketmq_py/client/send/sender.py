@@ -27,6 +27,7 @@ from rocketmq_py.client.send.faults import closed_error, no_master, other_loop
 from rocketmq_py.client.send.flush import Flush
 from rocketmq_py.client.send.futures import SendFuture, resolve
 from rocketmq_py.client.send.gates import Gates, WaitingSend
+from rocketmq_py.client.send.joining import Joining
 from rocketmq_py.client.send.latency_fault import LatencyFaultDetector
 from rocketmq_py.client.send.namespacing import in_namespace
 from rocketmq_py.client.send.options import Options
@@ -103,14 +104,14 @@ class Sender:
         self._parked: deque[tuple[Admitted, SendFuture, float]] = deque()
         self.join = self._packer.join
         self.batcher: Batcher | None = None
+        self.joining: Joining | None = None
+        """Tried first for messages that are sent in the loop's thread to any queue; None if there are no batches."""
         self.prepare: Prepare = self.delivery
         """Checks and encodes a message for sending: for a batch if this producer makes batches."""
         self.prepare_batch: PrepareBatch = self.delivery
         """Checks and encodes messages for sending as one batch."""
         if options.batch.makes_batches:
-            self.batcher = Batcher(options.batch, self, self._leave_together)
-            preparation = BatchPreparation(self, self._packer, options, self._routes, self.batcher)
-            self.prepare, self.prepare_batch = preparation.message, preparation.batch
+            self._make_batches(options)
         self._looking_up = Gates(self._look_up, self._send_over_route, self._route_failed, self._late_route)
         self._connecting = Gates(
             self.connections.get, self._send_over_connection, self._connect_failed, self._late_connection
@@ -126,6 +127,15 @@ class Sender:
         if options.latency is not None:
             self.tolerance = LatencyFaultDetector(options.latency, instance, lambda: self.topics)
             self._attempt_of = _TimedAttempt
+
+    def _make_batches(self, options: Options) -> None:
+        """Let single messages leave in batches."""
+        self.batcher = batcher = Batcher(options.batch, self, self._leave_together)
+        preparation = BatchPreparation(self, self._packer, options, self._routes, batcher)
+        self.prepare, self.prepare_batch = preparation.message, preparation.batch
+        if options.namespace is None:
+            sends = (self._window, self._in_progress, self._parked)
+            self.joining = Joining(self._packer, preparation.lanes, batcher.accumulator, *sends)
 
     @property
     def topics(self) -> set[str]:
@@ -338,7 +348,9 @@ class Sender:
 
     def _leave_together(self, sends: Sequence[BatchedSend]) -> None:
         """Do as :meth:`leave`, for messages of a batch."""
-        ended = [send for send in sends if send in self._in_progress]
+        ended = sends
+        if not self._in_progress.issuperset(sends):
+            ended = [send for send in sends if send in self._in_progress]
         self._in_progress.difference_update(ended)
         self._window.leave(sum([send.size for send in ended]), len(ended))
         self._left(ended)
@@ -713,6 +725,7 @@ class Sender:
 
     async def close(self) -> None:
         """Accept no more messages, and wait until the sends in progress have ended, which their timeouts bound."""
+        self.joining = None
         if self._idle is None:
             self._idle = asyncio.Event()
         if self.batcher is not None:

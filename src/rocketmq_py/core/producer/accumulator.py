@@ -133,6 +133,7 @@ class Accumulator(Generic[E]):
 
     def __init__(self, limits: BatchLimits) -> None:
         self._limits = limits
+        self._max_bytes, self._max_messages = limits.max_bytes, limits.max_messages  # each message comes here
         self._lanes: dict[Lane, _State[E]] = {}
         self._busy: dict[Lane, _State[E]] = {}  # the lanes in which parcels wait
         self.next_at = math.inf
@@ -187,17 +188,30 @@ class Accumulator(Generic[E]):
 
         Return False if the message was not added. Arguments as of :meth:`add`.
         """
-        state = self._lanes.get(lane)
-        if state is None or not state.waiting:
+        parcel = self.filling(lane)
+        return parcel is not None and self.fill(parcel, entry, size, kind)
+
+    def filling(self, lane: Lane) -> Parcel[E] | None:
+        """Return the parcel of a lane that waits for more messages, or None."""
+        state = self._busy.get(lane)
+        if state is None:
+            return None
+        last = state.waiting[-1]
+        return None if last.closed else last
+
+    def fill(self, parcel: Parcel[E], entry: E, size: int, kind: Hashable) -> bool:
+        """Add a message to a parcel of :meth:`filling` if that neither leaves nor is full then.
+
+        Return False if the message was not added. Arguments as of :meth:`add`.
+        """
+        grown = parcel.size + size
+        if grown >= self._max_bytes or parcel.kind != kind or kind is None:
             return False
-        last, limits = state.waiting[-1], self._limits
-        if last.closed or last.kind != kind or kind is None:
+        entries = parcel.entries
+        if len(entries) + 1 >= self._max_messages:
             return False
-        grown = last.size + size
-        if grown >= limits.max_bytes or len(last.entries) + 1 >= limits.max_messages:
-            return False
-        last.size = grown
-        last.entries.append(entry)
+        parcel.size = grown
+        entries.append(entry)
         return True
 
     def is_quiet(self, lane: Lane) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import count, repeat
 
 import msgspec
 
@@ -21,6 +22,10 @@ _LONELY = frozenset(
 )  # fmt: skip
 """Properties that a broker acts on when they are those of the request, not of a message in a batch."""
 _DELAY_OR_LONELY = _LONELY | {"DELAY"}
+UNUSUAL = _DELAY_OR_LONELY | {"UNIQ_KEY"}
+"""Properties that a plain message does not have when it is handed over."""
+PLAIN = (None, True, 0)
+"""The kind of a plain message: not compressed, and the broker's answer waits for what the broker is configured for."""
 
 
 class BatchedMessage(msgspec.Struct, gc=False, eq=False):
@@ -72,11 +77,8 @@ def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:
     if len(offset_ids) != len(msg_ids):
         offset_ids = [result.offset_msg_id] * len(msg_ids)
     status, _, queue, first, _, transaction_id, region, trace_on, _ = result
-    new, offsets = tuple.__new__, range(first, first + len(msg_ids))  # as SendResult(...), without a call in Python
-    return [
-        new(
-            SendResult,
-            (status, msg_id, queue, offset, offset_id, transaction_id and msg_id, region, trace_on, None),
-        )
-        for offset, msg_id, offset_id in zip(offsets, msg_ids, offset_ids, strict=True)
-    ]
+    fields = zip(
+        repeat(status), msg_ids, repeat(queue), count(first), offset_ids, msg_ids if transaction_id else
+        repeat(transaction_id), repeat(region), repeat(trace_on), repeat(None)
+    )  # fmt: skip
+    return list(map(tuple.__new__, repeat(SendResult), fields))  # as SendResult(...), without steps in Python

@@ -56,9 +56,13 @@ class SendWindow:
 
     def admit(self, size: int) -> bool:
         """Count a send as :meth:`enter` does, if it may begin now; return whether it may."""
-        if self.is_full:
+        if (  # as ``is_full``, without a call: each message comes here
+            self._sends + self._sends_elsewhere >= self._max_sends
+            or self._bytes + self._bytes_elsewhere >= self._max_bytes
+        ):
             return False
-        self.enter(size)
+        self._sends += 1
+        self._bytes += size
         return True
 
     def enter_elsewhere(self, size: int) -> None:
