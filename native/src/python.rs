@@ -1381,8 +1381,8 @@ mod _native {
     #[pymodule_export]
     use super::{
         Answers, Sends, Signer, ack_record, check_point_record, cut_answers, cut_read, decode,
-        encode_batch, encode_message, encode_messages, encode_plain, gather, pack_keys, plain_messages, put_keys, send_fields,
-        send_frame, write_parts,
+        encode_batch, encode_message, encode_messages, encode_plain, gather, pack_keys,
+        plain_messages, put_keys, send_fields, send_frame, write_parts,
     };
 
     #[pymodule_export]
