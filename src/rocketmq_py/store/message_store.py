@@ -180,6 +180,7 @@ class MessageStore:
         self._writer = Writer(config, log, self._queues, self._index, self._store_host, self._clock, self._accelerator)
         self._writer.resume(end, recovery.last_timestamp)
         log.written_from = end
+        log.allocate_ahead(self.workers.executor("rocketmq-log-space"))
         self._index.load_slots(self.workers.executor("rocketmq-index-read"))
         self._flusher = self.workers.flusher(log.sync, log.min_offset if not clean else end)
         if self._flushes_at_once and not config.read_un_committed:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
 from rocketmq_py.model import MessageExt
-from rocketmq_py.store import Appended, GetStatus, MessageStore, NewRecord, StoreConfig
+from rocketmq_py.store import Appended, GetStatus, MessageStore, NewRecord, StoreConfig, Workers
 from rocketmq_py.wire.java_hash import tags_code
 from rocketmq_py.wire.record import decode_records, pack_host
+from tests.unit.broker.workers import AtOnce
 from tests.unit.store.memoryfs import MemoryFileSystem
 
 HOST = pack_host("127.0.0.1", 10911)
@@ -35,6 +37,16 @@ class Clock:
         return self.now
 
 
+AT_ONCE = ("rocketmq-index-read", "rocketmq-log-space")
+
+
+class SpaceAtOnce(Workers):
+    """Threads, but what makes space for messages and keys does it at once, so that no tick finds it still at work."""
+
+    def executor(self, name: str) -> Executor:
+        return AtOnce() if name in AT_ONCE else super().executor(name)
+
+
 class Stores:
     """Opens and reopens one store directory."""
 
@@ -47,7 +59,10 @@ class Stores:
     def open(
         self, config: StoreConfig = SMALL, is_topic: Callable[[str], bool] = lambda _: True, **changes: Any
     ) -> MessageStore:
-        store = MessageStore(self.root, config, store_host=HOST, fs=self.fs, clock=self.clock, **changes)
+        workers = changes.pop("workers", None) or SpaceAtOnce()
+        store = MessageStore(
+            self.root, config, store_host=HOST, fs=self.fs, clock=self.clock, workers=workers, **changes
+        )
         store.open(is_topic)
         self._open.append(store)
         return store

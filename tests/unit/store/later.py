@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from rocketmq_py.store import Workers
+from tests.unit.store.helpers import AT_ONCE, SpaceAtOnce
 
 
 class Later(Executor):
@@ -30,10 +30,9 @@ class Later(Executor):
         self.run()
 
 
-class LaterWorkers(Workers):
+class LaterWorkers(SpaceAtOnce):
     def __init__(self) -> None:
         self.thread = Later()
 
     def executor(self, name: str) -> Executor:
-        del name
-        return self.thread
+        return super().executor(name) if name in AT_ONCE else self.thread

@@ -192,7 +192,7 @@ class MessageIndex:
             while done < min(ready, most):
                 file = self._current()
                 end = done + min(file.room, _BUILD_AT, ready - done)
-                if pages is not None and not pages.are_resident(file, partial(waiting.hashes, done, end)):
+                if pages is not None and not pages.are_ready(file, end - done, partial(waiting.hashes, done, end)):
                     return False
                 waiting.put_into(file, done, end)
                 done = end

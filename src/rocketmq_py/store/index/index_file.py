@@ -163,14 +163,37 @@ class IndexFile:
 
     def _allocate(self, more: int) -> None:
         """Allocate disk space before writing through the mapping, which would kill the process on a full disk."""
-        if not self._allocated:
-            self._file.allocate(0, self._entries_at)
-            self._allocated = self._entries_at
-        end = self._entries_at + (self.count + more) * ENTRY_SIZE
-        if end > self._allocated:
-            length = min(max(_ALLOCATE_AHEAD, end - self._allocated), self._file.size - self._allocated)
-            self._file.allocate(self._allocated, length)
-            self._allocated += length
+        if not self.has_space(more):
+            self._allocated = self._allocate_for(self.count + more)
+
+    def _allocate_for(self, count: int) -> int:
+        """Allocate disk space for ``count`` entries and some more; returns up to where."""
+        end = min(self._end_of(count) + _ALLOCATE_AHEAD, self._file.size)
+        self._file.allocate(self._allocated, end - self._allocated)
+        return end
+
+    def _end_of(self, count: int) -> int:
+        """Position of entry ``count``, behind the one before it."""
+        return self._entries_at + count * ENTRY_SIZE
+
+    def has_space(self, more: int) -> bool:
+        """True if disk space for so many more entries is allocated, or for as many as still fit."""
+        return self._allocated >= min(self._end_of(self.count + more), self._file.size)
+
+    def make_space(self, fs: FileSystem, count: int) -> int:
+        """Allocate disk space for more entries, and bring it into memory; see :meth:`use_space`. Called in a thread.
+
+        :param count: number of the next entry when this was requested; more may have been added since.
+        :raises OSError: the disk is full or fails.
+        """
+        begin = max(self._allocated, self._end_of(count - 1))
+        end = self._allocate_for(count)
+        fs.load(self.path, begin, end - begin)
+        return end
+
+    def use_space(self, end: int) -> None:
+        """Note that disk space up to ``end`` is allocated, see :meth:`make_space`."""
+        self._allocated = max(self._allocated, end)
 
     # -- searching
 
@@ -204,19 +227,20 @@ class IndexFile:
         residency.need(self._file, self._entries_at + (self.count - 1) * ENTRY_SIZE, ENTRY_SIZE)
 
     def are_resident(self, hashes: Sequence[int]) -> bool:
-        """True if the slots of these keys, and the end of the entries, can be changed without waiting for the disk."""
-        resident, last = self._file.is_resident, self._entries_at + (self.count - 1) * ENTRY_SIZE
-        return resident(0, HEADER_SIZE) and resident(last, ENTRY_SIZE) and all(
+        """True if the slots of these keys, and their entries, can be changed without waiting for the disk."""
+        resident, last = self._file.is_resident, self._end_of(self.count - 1)
+        return resident(0, HEADER_SIZE) and resident(last, (1 + len(hashes)) * ENTRY_SIZE) and all(
             resident(self._slot_at(value), 4) for value in hashes
         )  # fmt: skip
 
     def load_slots(self, fs: FileSystem) -> None:
-        """Bring header, slots and the end of the entries into memory. Called in a thread.
+        """Bring header, slots, the end of the entries and the space behind them into memory. Called in a thread.
 
         :raises OSError: the disk fails.
         """
         fs.load(self.path, 0, self._entries_at)
-        fs.load(self.path, self._entries_at + (self.count - 1) * ENTRY_SIZE, ENTRY_SIZE)
+        last = self._end_of(self.count - 1)
+        fs.load(self.path, last, max(ENTRY_SIZE, self._allocated - last))
 
     def _slot_at(self, key_hash: int) -> int:
         return HEADER_SIZE + key_hash % self._slots * 4

@@ -1,7 +1,7 @@
 """The slots of the newest index file are kept in memory: each new key changes one, anywhere in a table of 20 MB.
 
 After a start of the machine, and after a time without messages, they may be on the disk only. Then a thread loads them
-as a whole, and keys wait meanwhile.
+as a whole, and keys wait meanwhile. They also wait for disk space, see ``entry_space``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 
 from rocketmq_py.store.fs.filesystem import FileSystem
+from rocketmq_py.store.index.entry_space import EntrySpace
 from rocketmq_py.store.index.index_file import IndexFile
 
 _log = logging.getLogger(__name__)
@@ -22,16 +23,17 @@ _ENOUGH = 256
 
 
 class SlotPages:
-    """Tells whether slots can be changed without waiting for the disk, and loads them if not.
+    """Tells whether keys can be added without waiting for the disk, and loads slots and makes space if not.
 
     :param clock: returns milliseconds since the epoch.
-    :param executor: runs loads.
+    :param executor: does that, one after the other.
     """
 
     def __init__(self, fs: FileSystem, clock: Callable[[], int], executor: Executor) -> None:
         self._fs = fs
         self._clock = clock
         self._executor = executor
+        self._space = EntrySpace(fs, executor)
         self._file: IndexFile | None = None
         self._trusted_ms = 0
         self._load: Future[None] | None = None
@@ -41,14 +43,19 @@ class SlotPages:
         """Note that the slots of a file are in memory now."""
         self._file, self._trusted_ms = file, self._clock()
 
-    def are_resident(self, file: IndexFile, hashes_of: Callable[[], Sequence[int]]) -> bool:
-        """Return True if the slots of some keys are in memory; else load all slots.
+    def are_ready(self, file: IndexFile, count: int, hashes_of: Callable[[], Sequence[int]]) -> bool:
+        """Return True if so many keys can be added without waiting for the disk; else let that be so soon.
 
         :param hashes_of: returns the hashes of the keys; not called if all slots are in memory.
         """
-        if file is self._file and 0 <= self._clock() - self._trusted_ms < _TRUSTED_MS:
-            return True
         if not self._fs.tells_residency:
+            return True
+        has_space = self._space.is_ready(file, count)
+        return self._are_resident(file, hashes_of) and has_space
+
+    def _are_resident(self, file: IndexFile, hashes_of: Callable[[], Sequence[int]]) -> bool:
+        """Return True if the slots of some keys are in memory; else load all slots."""
+        if file is self._file and 0 <= self._clock() - self._trusted_ms < _TRUSTED_MS:
             return True
         if self._load is not None:
             return self._has_loaded(self._load, file)

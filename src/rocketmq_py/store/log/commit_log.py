@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from struct import Struct
 
@@ -16,6 +17,7 @@ from rocketmq_py.store.fs.filesystem import Buffer, File, FileSystem
 from rocketmq_py.store.fs.layout import StoreLayout, segment_name, segment_start
 from rocketmq_py.store.fs.residency import Residency
 from rocketmq_py.store.log.known_blocks import BLOCK, BLOCK_BITS, REGION, REGION_BITS, KnownBlocks, KnownRegions
+from rocketmq_py.store.log.log_space import LogSpace
 from rocketmq_py.store.log.lost_parts import LostPart, lost_parts, written_size
 from rocketmq_py.wire.record import BORN_HOST_V6, MAGIC_BLANK
 
@@ -26,6 +28,8 @@ BLANK_SIZE = 8
 _BLANK = Struct(">ii")
 _ALLOCATE_AHEAD = 16 * 1024 * 1024
 """Disk space is allocated in steps of this size: a whole file of 1 GiB at once would fill a RAM disk."""
+_LEAST_AHEAD = _ALLOCATE_AHEAD // 2
+"""If less than this is allocated beyond what is written, a thread allocates the next step."""
 HOT_BYTES = 256 * 1024 * 1024
 """This many bytes at the end of the log, as far as this process wrote them, count as in main memory."""
 _HEAD_SIZE = 76
@@ -52,6 +56,7 @@ class CommitLog:
         self.written_from = 0
         """Offset of the log at which this process began to write."""
         self._allocated = 0
+        self._space: LogSpace | None = None
         # Blocks and regions must not span two files.
         self._known = None if file_size % BLOCK else KnownBlocks(self._is_block_resident)
         self._regions = None if file_size % REGION else KnownRegions(self._is_region_resident)
@@ -142,12 +147,21 @@ class CommitLog:
 
         :raises OSError: the disk is full or fails.
         """
+        if self._space is not None:
+            self._allocated = self._space.take(self._allocated)
         begin = max(0, self._allocated - start)
         if position > begin:
             length = min(max(_ALLOCATE_AHEAD, position - begin), self.file_size - begin)
             self.file(start).allocate(begin, length)
             self._allocated = start + begin + length
         return self._allocated - start
+
+    def allocate_ahead(self, executor: Executor) -> None:
+        """From now on, let a thread allocate disk space before it is needed.
+
+        :param executor: has one thread, which is only for that; it ends when the log is closed.
+        """
+        self._space = LogSpace(self._fs, self.file_size, executor)
 
     def write(self, start: int, position: int, data: bytes | bytearray | memoryview) -> None:
         """Write bytes to the file at ``start``, where space is allocated.
@@ -157,6 +171,15 @@ class CommitLog:
         :raises OSError: the disk fails.
         """
         self._files[start].write(position, data)
+        if self._space is not None and start + position + len(data) > self._allocated - _LEAST_AHEAD:
+            self._allocate_next(self._space, start)
+
+    def _allocate_next(self, space: LogSpace, start: int) -> None:
+        """Begin to allocate the next step of the file at ``start``, unless all of it is allocated."""
+        begin = self._allocated = space.take(self._allocated)
+        end = min(begin + _ALLOCATE_AHEAD, start + self.file_size)
+        if begin < end:
+            space.begin(self.path(start), start, begin, end)
 
     def close_file(self, start: int, position: int) -> None:
         """End the file at ``start`` with a blank record at ``position``, which stands for the rest of the file."""
@@ -282,6 +305,8 @@ class CommitLog:
         for start in [start for start in self.starts if start >= end and start > self.min_offset]:
             self.remove(start)
         self.end = end
+        if self._space is not None:
+            self._space.forget()
         last = self._allocated = self.starts[-1] if self.starts else end
         if erase and last <= end < last + self.file_size:
             self.buffers.pop(last, None)
@@ -311,6 +336,8 @@ class CommitLog:
         return remove
 
     def close(self) -> None:
+        if self._space is not None:
+            self._space.close()
         self.buffers.clear()
         for file in self._files.values():
             file.close()

@@ -132,7 +132,7 @@ MEGABYTE = 1024 * 1024
 
 
 def test_disk_space_is_allocated_before_it_is_written(tmp_path):
-    """Slots first, then entries in steps of 4 MiB: a write to a mapping ends the process if the disk is full."""
+    """For 4 MiB of entries more than there are: a write to a mapping ends the process if the disk is full."""
     file, memory = an_index_file(tmp_path, slots=8, entries=450_000)
     size = 40 + 32 + 20 * 450_000
     steps = []
@@ -144,24 +144,25 @@ def test_disk_space_is_allocated_before_it_is_written(tmp_path):
         steps.append([(at, length) for _, at, length in memory.allocated])
         memory.allocated.clear()
 
-    last = 4 * MEGABYTE // 20 - 1
-    """Number of the last entry within the first step."""
-    for count in (1, 2, last, last + 1, last + 2, 419_429, 419_430, 449_999):
+    first, last = 72 + 2 * 20 + 4 * MEGABYTE, 209_716
+    """End of the first step, and number of the last entry within it."""
+    second = 72 + (last + 2) * 20 + 4 * MEGABYTE
+    for count in (1, 2, last, last + 1, last + 2, 419_432, 419_433, 449_999):
         put(count)
     assert steps == [
-        [(0, 72), (72, 4 * MEGABYTE)],
+        [(0, first)],
         [],
         [],
-        [(72 + 4 * MEGABYTE, 4 * MEGABYTE)],
+        [(first, second - first)],
         [],
         [],
-        [(72 + 8 * MEGABYTE, size - 72 - 8 * MEGABYTE)],
+        [(second, size - second)],
         [],
     ]
     again = IndexFile(memory.open(tmp_path / "i", size), 8, 450_000)
-    again.count = 300_000
+    again.count = 100_000
     again.put([1], [2], [NOW])
-    assert [(at, length) for _, at, length in memory.allocated] == [(0, 72), (72, 300_001 * 20)], "all that it has"
+    assert [(at, length) for _, at, length in memory.allocated] == [(0, 72 + 100_001 * 20 + 4 * MEGABYTE)], "all it has"
 
 
 def test_a_full_disk_adds_no_entry_and_the_next_attempt_does(tmp_path):
@@ -175,7 +176,7 @@ def test_a_full_disk_adds_no_entry_and_the_next_attempt_does(tmp_path):
     memory.failing.clear()
     file.put([3], [100], [NOW])
     assert file.select(3, 9, 0, 1 << 62) == [100]
-    assert [(at, length) for _, at, length in memory.allocated] == [(0, 72), (72, 1000)]
+    assert [(at, length) for _, at, length in memory.allocated] == [(0, 72 + 1000)]
 
 
 def test_room_ends_with_the_last_entry_of_the_file(tmp_path):

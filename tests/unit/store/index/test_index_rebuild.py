@@ -42,7 +42,12 @@ def part(store):
 def settle(store):
     """Wait for what the threads do for the rebuild now."""
     indexing = store.rebuild._index
-    wait([one for one in (indexing._confirmed, indexing._saved) if one is not None])
+    wait([one for one in (indexing._confirmed, indexing._saved, *making_space(indexing)) if one is not None])
+
+
+def making_space(indexing):
+    making = indexing.whole._slot_pages._space._making
+    return () if making is None else (making[1],)
 
 
 def finish(store):
@@ -65,7 +70,8 @@ def until_saved(store, monkeypatch):
     monkeypatch.setattr(index_rebuild, "_save_headers", save_and_wait)
     while store.rebuild._index._saved is None:
         if not part(store):
-            wait([store.rebuild._index._confirmed])
+            indexing = store.rebuild._index
+            wait([one for one in (indexing._confirmed, *making_space(indexing)) if one is not None])
     assert saved.wait(60)
     return told
 
