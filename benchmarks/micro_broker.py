@@ -105,6 +105,14 @@ def send(queue: int, size: int = 1024) -> Command:
     return Command(RequestCode.SEND_MESSAGE_V2, 1000 + queue, ext=header.to_ext(), body=b"x" * size)
 
 
+def send_of_order(number: int) -> Command:
+    """Return a send with a property of the application that differs in each message."""
+    command = send(number)
+    return Command(
+        command.code, 1000 + number, ext=command.ext | {"i": f"{PROPERTIES}order\x01{number}\x02"}, body=command.body
+    )
+
+
 def batch(queue: int, count: int = 32, size: int = 128) -> Command:
     """Return a send of a batch of messages of equal size."""
     command = send(queue)
@@ -188,10 +196,16 @@ def sends(bench: Bench, repeat: int) -> list[Work]:
     """Return what is measured of sends."""
     one = encode_command(send(0))
     many = b"".join(encode_command(send(i)) for i in range(64))
+    orders = [b"".join(encode_command(send_of_order(64 * read + i)) for i in range(64)) for read in range(repeat)]
     batched = encode_command(batch(0))
     return [
         Work("send 1 KiB, one per read", 1, [[lambda: bench.feed(one)] * repeat * 16] * ROUNDS),
         Work("send 1 KiB, 64 per read", 64, [[lambda: bench.feed(many)] * repeat] * ROUNDS),
+        Work(
+            "send 1 KiB, 64 per read, a property of its own",
+            64,
+            [[partial(bench.feed, read) for read in orders]] * ROUNDS,
+        ),
         Work("batch of 32 x 128 B", 32, [[lambda: bench.feed(batched)] * repeat] * ROUNDS),
     ]
 

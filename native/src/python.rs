@@ -28,7 +28,7 @@ use crate::index::{self, Keys};
 use crate::messages::{Origin, plain_records};
 use crate::outgoing::{OVERHEAD, write_json, write_message, write_numbers, write_property};
 use crate::revive::{self, Entry, Pop};
-use crate::sends::{Item, Kind as SentKind, Run, cut};
+use crate::sends::{Item, Kind as SentKind, Run, Telling, cut};
 use crate::signing::SigningKey;
 
 /// Version of the interface, which the Python package checks; see `rocketmq_py.accelerator`.
@@ -1291,25 +1291,46 @@ fn write_parts(
 
 type Found<'py> = (Vec<Bound<'py, PyAny>>, usize, usize, Option<(u32, u32)>);
 
+/// The properties by which sends are told apart; see ``rocketmq_py.accelerator``.
+#[pyclass(frozen, module = "rocketmq_py_native", name = "TellingProperties")]
+struct TellingProperties(Telling);
+
+#[pymethods]
+impl TellingProperties {
+    #[new]
+    #[pyo3(signature = (by_value, by_presence, /))]
+    fn new(by_value: Vec<String>, by_presence: Vec<String>) -> PyResult<Self> {
+        calm(|| {
+            let by_value = by_value.into_iter().map(|name| (name.into_bytes(), true));
+            let by_presence = by_presence
+                .into_iter()
+                .map(|name| (name.into_bytes(), false));
+            Ok(TellingProperties(Telling::of(by_value.chain(by_presence))))
+        })
+    }
+}
+
 /// Split bytes read from a socket into frames, with consecutive plain sends combined into runs.
 ///
 /// :param frame: called with serialize type, header and body to build each frame.
 /// :param overtaken: codes of one-way requests that come after the run of the sends around them.
+/// :param telling: the properties by which sends are told apart; None for all.
 /// :returns: frames and runs in order; the position after the last complete frame; the number of bytes that the frame
 ///     at this position needs; length and header length of that frame if it is corrupt, else None.
 #[pyfunction]
-#[pyo3(signature = (data, max_frame, frame, overtaken, /))]
+#[pyo3(signature = (data, max_frame, frame, overtaken, telling, /))]
 fn cut_read<'py>(
     py: Python<'py>,
     data: &Bound<'py, PyBytes>,
     max_frame: usize,
     frame: &Bound<'py, PyAny>,
     overtaken: Vec<i16>,
+    telling: Option<&TellingProperties>,
 ) -> PyResult<Found<'py>> {
     calm(|| {
         let bytes = data.as_bytes();
         let overtaken: Vec<Overtaken> = overtaken.into_iter().map(Overtaken::of).collect();
-        let found = cut(bytes, max_frame, &overtaken);
+        let found = cut(bytes, max_frame, &overtaken, telling.map(|one| &one.0));
         let mut items = Vec::with_capacity(found.items.len());
         for item in found.items {
             items.push(match item {
@@ -1380,9 +1401,9 @@ fn cut_answers<'py>(
 mod _native {
     #[pymodule_export]
     use super::{
-        Answers, Sends, Signer, ack_record, check_point_record, cut_answers, cut_read, decode,
-        encode_batch, encode_message, encode_messages, encode_plain, gather, pack_keys,
-        plain_messages, put_keys, send_fields, send_frame, write_parts,
+        Answers, Sends, Signer, TellingProperties, ack_record, check_point_record, cut_answers,
+        cut_read, decode, encode_batch, encode_message, encode_messages, encode_plain, gather,
+        pack_keys, plain_messages, put_keys, send_fields, send_frame, write_parts,
     };
 
     #[pymodule_export]

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use memchr::memmem::Finder;
+use memchr::memchr;
 
 use crate::frames::{Cut, Frame};
 use crate::header::{Fields, Header, Overtaken};
-use crate::properties::ENTRY_END;
+use crate::properties::{ENTRY_END, NAME_END};
 use crate::signing::SigningKey;
 
 /// Maximum number of sends in one run; further sends begin another run.
@@ -20,11 +20,40 @@ pub struct Kind {
     pub topic: Vec<u8>,
     pub queue_id: i32,
     pub sys_flag: i32,
-    /// The encoded properties without unique key and keys.
+    /// The encoded properties without unique key and keys, and without those that tell nothing (see `Telling`).
     pub others: Vec<u8>,
     /// Access key of the signature; empty if the send is not signed.
     pub access_key: Vec<u8>,
 }
+
+/// The names of properties by which sends are told apart: by their value (true), or by their presence alone.
+#[derive(Default)]
+pub struct Telling {
+    /// Names by their length; there are few of each.
+    names: Vec<Vec<(Vec<u8>, bool)>>,
+}
+
+impl Telling {
+    pub fn of(names: impl IntoIterator<Item = (Vec<u8>, bool)>) -> Self {
+        let mut found = Telling::default();
+        for (name, by_value) in names {
+            if found.names.len() <= name.len() {
+                found.names.resize_with(name.len() + 1, Vec::new);
+            }
+            found.names[name.len()].push((name, by_value));
+        }
+        found
+    }
+
+    fn get(&self, name: &[u8]) -> Option<bool> {
+        let same_length = self.names.get(name.len())?;
+        let found = same_length.iter().find(|(known, _)| known == name)?;
+        Some(found.1)
+    }
+}
+
+/// What stands in a kind for the value of a property that is told by its presence.
+const PRESENT: &[u8] = b"-";
 
 /// Value of `Send::kind` for a send whose signature is not valid.
 const NOBODYS: usize = usize::MAX;
@@ -136,10 +165,18 @@ pub enum Item {
 
 /// Splits bytes read from a socket into frames, with consecutive plain sends combined into runs.
 ///
-/// Requests that may be `overtaken` do not end a run; they come after it.
-pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut<Item> {
+/// Requests that may be `overtaken` do not end a run; they come after it. Without `telling` all properties tell.
+pub fn cut(
+    data: &[u8],
+    max_frame: usize,
+    overtaken: &[Overtaken],
+    telling: Option<&Telling>,
+) -> Cut<Item> {
     let mut found = Cut::default();
-    let mut scanner = Scanner::default();
+    let mut scanner = Scanner {
+        telling,
+        ..Scanner::default()
+    };
     let mut fields = Fields::default();
     loop {
         let begin = found.position;
@@ -171,36 +208,26 @@ pub fn cut(data: &[u8], max_frame: usize, overtaken: &[Overtaken]) -> Cut<Item> 
     found
 }
 
-struct Scanner {
+#[derive(Default)]
+struct Scanner<'t> {
+    telling: Option<&'t Telling>,
     run: Run,
     /// The mark of each kind of the run.
     marks: Vec<u64>,
     /// Frames that come after the run.
     overtaken: Vec<Item>,
+    /// What tells the last send.
     others: Vec<u8>,
-    uniq_key: Finder<'static>,
-    keys: Finder<'static>,
+    /// Ranges in the run's text of the properties of the last send before and after its unique key, if it had no keys.
+    around: Option<(Range<usize>, Range<usize>)>,
 }
 
-impl Default for Scanner {
-    fn default() -> Self {
-        let (uniq_key, keys) = (Finder::new(b"UNIQ_KEY\x01"), Finder::new(b"KEYS\x01"));
-        Scanner {
-            run: Run::default(),
-            marks: Vec::new(),
-            overtaken: Vec::new(),
-            others: Vec::new(),
-            uniq_key,
-            keys,
-        }
-    }
-}
-
-impl Scanner {
+impl Scanner<'_> {
     fn end_run(&mut self, items: &mut Vec<Item>) {
         if !self.run.sends.is_empty() {
             items.push(Item::Run(std::mem::take(&mut self.run)));
             self.marks.clear();
+            self.around = None;
         }
         items.append(&mut self.overtaken);
     }
@@ -231,33 +258,21 @@ impl Scanner {
         let begin = self.run.text.len();
         header.properties.unescape(&mut self.run.text)?;
         let properties = &self.run.text[begin..];
-        let uniq_key = value_of(&self.uniq_key, properties)?;
+        let around = self.around.take();
+        let (uniq_key, keys) = match around.and_then(|around| self.key_as_before(begin, &around)) {
+            Some(place) => (place, None),
+            None => {
+                let (uniq_key, keys) = told(properties, self.telling, &mut self.others);
+                (uniq_key?, keys)
+            }
+        };
         if !properties[uniq_key.clone()]
             .iter()
             .all(|byte| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\'))
         {
             return None; // it is copied into the response without escapes
         }
-        self.others.clear();
-        self.others
-            .extend_from_slice(&properties[..uniq_key.start - self.uniq_key.needle().len()]);
-        let after = self.others.len();
-        self.others
-            .extend_from_slice(&properties[uniq_key.end + 1..]);
-        let keys = match self.keys.find(&self.others) {
-            None => None,
-            Some(_) => {
-                let place = value_of(&self.keys, &self.others)?;
-                let moved = if place.start > after {
-                    uniq_key.end + 1 - after
-                } else {
-                    0
-                };
-                self.others
-                    .drain(place.start - self.keys.needle().len()..=place.end);
-                Some(begin + place.start + moved..begin + place.end + moved)
-            }
-        };
+        let keys = keys.map(|place| begin + place.start..begin + place.end);
         let end = self.run.text.len();
         let found = fields.signed_content(&mut self.run.text);
         let (access_key, signed) = match &found {
@@ -274,6 +289,9 @@ impl Scanner {
                 )
             }
         };
+        let around = keys
+            .is_none()
+            .then(|| (begin..begin + uniq_key.start, begin + uniq_key.end..end));
         let others = std::mem::take(&mut self.others);
         let kind = self.run.kind(&mut self.marks, header, &others, access_key);
         self.others = others;
@@ -291,16 +309,114 @@ impl Scanner {
             keys,
             signed,
         });
+        self.around = around;
         Some(())
+    }
+
+    /// Returns the range of the unique key in the properties from `begin` on, if these are otherwise equal to the last
+    /// ones, as most are: what tells the two sends is equal, too.
+    fn key_as_before(
+        &self,
+        begin: usize,
+        (before, after): &(Range<usize>, Range<usize>),
+    ) -> Option<Range<usize>> {
+        let properties = &self.run.text[begin..];
+        let rest = properties.strip_prefix(&self.run.text[before.clone()])?;
+        let size = memchr(ENTRY_END, rest)?;
+        (size > 0 && rest[size..] == self.run.text[after.clone()])
+            .then_some(before.len()..before.len() + size)
     }
 }
 
-/// Returns the range of a property's value; None if the property is missing, empty or not terminated.
+/// Returns the ranges of the first unique key and of the first keys, and writes what tells a send to `others`.
 ///
-/// `mark` finds the property's name and separator.
-fn value_of(mark: &Finder, properties: &[u8]) -> Option<Range<usize>> {
-    let at = mark.find(properties)?;
-    let begin = at + mark.needle().len();
-    let end = begin + memchr::memchr(ENTRY_END, &properties[begin..])?;
-    (end > begin && (at == 0 || properties[at - 1] == ENTRY_END)).then_some(begin..end)
+/// Entries that are not plain, such as those without a value, are written as they are: Python looks at them.
+fn told(
+    properties: &[u8],
+    telling: Option<&Telling>,
+    others: &mut Vec<u8>,
+) -> (Option<Range<usize>>, Option<Range<usize>>) {
+    let (mut uniq_key, mut keys) = (None, None);
+    others.clear();
+    let mut begin = 0;
+    while begin < properties.len() {
+        let end = memchr(ENTRY_END, &properties[begin..]).map(|at| begin + at);
+        let next = end.map_or(properties.len(), |end| end + 1);
+        let entry = &properties[begin..next];
+        match end.and_then(|end| value_in(&properties[begin..end])) {
+            None => others.extend_from_slice(entry),
+            Some(at) => {
+                let (name, value) = (&entry[..at - 1], begin + at..next - 1);
+                match (name, &uniq_key, &keys) {
+                    (b"UNIQ_KEY", None, _) => uniq_key = Some(value),
+                    (b"KEYS", _, None) => keys = Some(value),
+                    _ => match telling.map_or(Some(true), |telling| telling.get(name)) {
+                        Some(true) => others.extend_from_slice(entry),
+                        Some(false) => {
+                            others.extend_from_slice(&entry[..at]);
+                            others.extend_from_slice(PRESENT);
+                            others.push(ENTRY_END);
+                        }
+                        None => {}
+                    },
+                }
+            }
+        }
+        begin = next;
+    }
+    (uniq_key, keys)
+}
+
+/// Returns where the value of an entry begins; None unless there are one name and one value.
+fn value_in(entry: &[u8]) -> Option<usize> {
+    let at = memchr(NAME_END, entry)?;
+    let value = &entry[at + 1..];
+    (at > 0 && !value.is_empty() && memchr(NAME_END, value).is_none()).then_some(at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn others(properties: &[u8], telling: Option<&Telling>) -> Vec<u8> {
+        let mut found = Vec::new();
+        told(properties, telling, &mut found);
+        found
+    }
+
+    #[test]
+    fn properties_that_tell_nothing_are_left_out() {
+        let telling = Telling::of([(b"TAGS".to_vec(), true), (b"SHARD".to_vec(), false)]);
+        let all = b"mine\x01x\x02TAGS\x01A\x02KEYS\x01k l\x02SHARD\x01s\x02UNIQ_KEY\x01u\x02";
+        let mut found = Vec::new();
+        let (uniq_key, keys) = told(all, Some(&telling), &mut found);
+        assert_eq!(found, b"TAGS\x01A\x02SHARD\x01-\x02");
+        assert_eq!(&all[uniq_key.unwrap()], b"u");
+        assert_eq!(&all[keys.unwrap()], b"k l");
+        assert_eq!(
+            others(all, None),
+            b"mine\x01x\x02TAGS\x01A\x02SHARD\x01s\x02"
+        );
+    }
+
+    #[test]
+    fn what_is_not_plain_is_kept() {
+        let telling = Telling::of([(b"UNIQ_KEY".to_vec(), true)]);
+        for odd in [
+            &b"a\x01\x02"[..],
+            b"a\x02",
+            b"\x01v\x02",
+            b"\x02",
+            b"a\x01b\x01c\x02",
+            b"a\x01b",
+            b"UNIQ_KEY\x01second\x02",
+        ] {
+            let all = [b"UNIQ_KEY\x01u\x02mine\x01x\x02", odd].concat();
+            assert_eq!(others(&all, Some(&telling)), odd);
+        }
+        assert_eq!(
+            told(b"UNIQ_KEY\x01\x02", None, &mut Vec::new()),
+            (None, None)
+        );
+    }
 }

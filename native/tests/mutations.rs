@@ -184,7 +184,7 @@ fn reads() {
     let mut runs = 0;
     for round in 0..2 * ROUNDS {
         let data = random.mutate(&seeds[round % seeds.len()]);
-        let found = cut(&data, 1 << 16, &[Overtaken::of(11)]);
+        let found = cut(&data, 1 << 16, &[Overtaken::of(11)], None);
         assert!(found.position <= data.len());
         for item in &found.items {
             match item {
@@ -302,7 +302,7 @@ impl Maker for Plain {
 /// The records of the sends above.
 fn records() -> Vec<u8> {
     let data = sends().swap_remove(1);
-    let Some(Item::Run(run)) = cut(&data, 1 << 16, &[Overtaken::of(11)])
+    let Some(Item::Run(run)) = cut(&data, 1 << 16, &[Overtaken::of(11)], None)
         .items
         .into_iter()
         .next()

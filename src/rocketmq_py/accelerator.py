@@ -53,8 +53,9 @@ class RunAnswers(Protocol):
 
 
 SendKind = tuple[str, int, int, str, str]
-"""The fields of a send by which it is checked and routed to a queue: topic, queue id, sysFlag, properties except unique
-key and keys, and the access key of its signature ("" for none). Sends with equal fields are of one kind.
+"""The fields of a send by which it is checked and routed to a queue: topic, queue id, sysFlag, the properties that
+decide about it (unique key, keys and those of applications do not), and the access key of its signature ("" for none).
+Sends with equal fields are of one kind.
 """
 
 RunTarget = tuple[int, int, int, int, tuple[bytes, bytes, bytes] | None]
@@ -326,6 +327,10 @@ class HeaderDecoder(Protocol):
         ...
 
 
+Telling = Any
+"""The properties by which sends are told apart, made by :meth:`Accelerator.TellingProperties`."""
+
+
 class HeaderTables(Protocol):
     """What all decoders of header blocks know."""
 
@@ -432,6 +437,15 @@ class Accelerator(Protocol):
         :param more: further fields as JSON, and their values.
         :param most: bytes of the properties.
         :returns: None as of :meth:`encode_messages`.
+        """
+        ...
+
+    def TellingProperties(  # noqa: N802 - a class
+        self, by_value: Sequence[str], by_presence: Sequence[str], /
+    ) -> Telling:
+        """The properties that belong to a :data:`SendKind`; a message may have any others.
+
+        :param by_presence: names of properties whose values do not matter; each is ``-`` in a kind.
         """
         ...
 
@@ -552,7 +566,13 @@ class Accelerator(Protocol):
         ...
 
     def cut_read(
-        self, data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], overtaken: Sequence[int], /
+        self,
+        data: bytes,
+        max_frame: int,
+        frame: Callable[[int, bytes, bytes], Any],
+        overtaken: Sequence[int],
+        telling: Telling,
+        /,
     ) -> tuple[list[Any], int, int, tuple[int, int] | None]:
         """Split bytes read from a socket into frames, with consecutive simple sends combined into a :class:`SendRun`.
 
@@ -560,6 +580,8 @@ class Accelerator(Protocol):
         :param frame: called with serialize type, header and body to build each frame.
         :param overtaken: codes of one-way requests that do not end a run but come after it, if their headers have a
             simple form.
+        :param telling: the properties that belong to the kind of a send; None: all but unique key and keys. Those in an
+            unusual form always do.
         :returns: frames and runs in order; position after the last complete frame; number of bytes that the frame at
             this position needs; frame length and header length if that frame is corrupt, else None.
         """

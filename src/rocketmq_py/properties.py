@@ -70,6 +70,12 @@ SYSTEM_PROPERTIES = frozenset(
 """Names of the properties that clients and brokers set; all others belong to the application."""
 
 
+TOLD_BY_PRESENCE = frozenset({Property.SHARDING_KEY})
+TOLD_BY_VALUE = SYSTEM_PROPERTIES - TOLD_BY_PRESENCE - {"BORN_TIMESTAMP", Property.CORRELATION_ID}
+"""Names of the properties by which a broker decides how to store a message, or may: by their values, or by their
+presence alone. The values of those left out differ in each message, and no broker looks at them then."""
+
+
 def own_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that the application set, without those that clients and brokers set."""
     return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}

@@ -108,7 +108,7 @@ def test_keys_that_wait_and_the_files_they_are_added_to(made: list[tuple[str, An
         lambda native: native.put_keys(memoryview(bytearray(400))[::2], 1, 1, 0, bytes(20)),
         lambda native: native.put_keys(bytearray(104), 1, 1, 0, bytearray(20)),
         lambda native: native.encode_batch(b"", (0, 0, b"", 0, 0), (b"", b""), (0, 0, 0), (0, 0, -1), (1, 1)),
-        lambda native: native.cut_read(bytearray(8), 1, print, ()),
+        lambda native: native.cut_read(bytearray(8), 1, print, (), None),
         lambda native: native.decode([([b""], 0, 1 << 64)], (), False),
         lambda native: native.gather(memoryview(bytes(8))[::2], 0, bytes(20), 8, None),
         lambda native: native.gather(memoryview(bytes(8)).cast("i"), 0, bytes(20), 8, None),

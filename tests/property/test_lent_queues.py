@@ -162,13 +162,22 @@ def is_lent(pair: LentPair, *properties: str) -> bool:
     return queue.is_lent
 
 
-def test_what_is_noted_of_properties_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With properties that differ in every message the accelerator would note them without end."""
+def test_properties_of_applications_need_not_be_noted() -> None:
+    """They may differ in each message, and so may sharding keys."""
     both = LentPair()
-    room = LONGEST_KIND - len("TAGS\x01A\x02p\x01\x02")
-    assert is_lent(both, "p\x01" + "x" * room + "\x02")
-    assert not is_lent(both, "p\x01" + "x" * (room + 1) + "\x02")
-    kinds = [f"order\x01{number}\x02" for number in range(KINDS_OF_A_QUEUE)]
+    assert is_lent(both, "p\x01" + "x" * 2 * LONGEST_KIND + "\x02")
+    for name in "order", "__SHARDINGKEY", "CORRELATION_ID":
+        assert is_lent(both, *(f"{name}\x01{number}\x02" for number in range(KINDS_OF_A_QUEUE + 1)))
+
+
+def test_what_is_noted_of_properties_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tags, for example, that differ in every message the accelerator would note them without end."""
+    both = LentPair()
+    name = "INSTANCE_ID\x01"
+    room = LONGEST_KIND - len(f"TAGS\x01A\x02{name}\x02")
+    assert is_lent(both, name + "x" * room + "\x02")
+    assert not is_lent(both, name + "x" * (room + 1) + "\x02")
+    kinds = [f"{name}{number}\x02" for number in range(KINDS_OF_A_QUEUE)]
     assert is_lent(both, *kinds[1:])
     assert not is_lent(both, kinds[0])
     forget(both)

@@ -18,6 +18,7 @@ from hypothesis import given, settings, strategies as st
 from rocketmq_py.broker import services
 from rocketmq_py.core.access.permissions import User
 from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.properties import TOLD_BY_PRESENCE, TOLD_BY_VALUE
 from rocketmq_py.protocol.bodies.access import AclInfo, EntryInfo, PolicyInfo
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.headers.transaction import EndTransaction
@@ -46,7 +47,25 @@ TOPICS = ["t", "new", "%RETRY%g", "SELF_TEST_TOPIC", "no such", ""]
 FIELDS = {"a": "g", "b": "t", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1600000000000", "h": "0"}
 
 names = st.sampled_from(
-    ["TAGS", "KEYS", "UNIQ_KEY", "XKEYS", "DELAY", "TRAN_MSG", "WAIT", "a", "", "CLUSTER", "ä", "PGROUP"]
+    [
+        "TAGS",
+        "KEYS",
+        "UNIQ_KEY",
+        "XKEYS",
+        "DELAY",
+        "TRAN_MSG",
+        "WAIT",
+        "a",
+        "",
+        "CLUSTER",
+        "ä",
+        "PGROUP",
+        "MY_DELAY",
+        "__SHARDINGKEY",
+        "TIMER_MINE",
+        "CORRELATION_ID",
+        "POP_CK",
+    ]
 )
 values = st.sampled_from(
     ["A", "k1 k2", " k ", "0AFE", "", "1", "true", 'quo"te', "back\\slash", "ü€😀", "\x7f", "null"]
@@ -56,7 +75,13 @@ common = st.builds(
     lambda before, key, after: "".join(f"{n}\x01{v}\x02" for n, v in [*before, ("UNIQ_KEY", key), *after]),
     st.lists(st.sampled_from([("TAGS", "A"), ("KEYS", "k1 k2"), ("a", "ä")]), max_size=2, unique=True),
     st.text("0123456789ABCDEF", min_size=1, max_size=32),
-    st.lists(st.sampled_from([("WAIT", "true"), ("TAGS", "B"), ("KEYS", "k3")]), max_size=2, unique=True),
+    st.lists(
+        st.sampled_from(
+            [("WAIT", "true"), ("TAGS", "B"), ("KEYS", "k3"), ("__SHARDINGKEY", "s"), ("b", "1"), ("b", "2")]
+        ),
+        max_size=2,
+        unique=True,
+    ),
 )
 odd = st.one_of(
     entries.map(lambda found: "".join(f"{n}\x01{v}\x02" for n, v in found)),
@@ -160,7 +185,9 @@ class Pair:
         with mock.patch.object(services, "installed", return_value=None):
             self.plain = self._broker()
         self.fast = self._broker()
-        self._frames, self._runs = FrameDecoder(), RunDecoder(MAX_FRAME, accelerator(), (RequestCode.END_TRANSACTION,))
+        telling = accelerator().TellingProperties(sorted(TOLD_BY_VALUE), sorted(TOLD_BY_PRESENCE))
+        self._frames = FrameDecoder()
+        self._runs = RunDecoder(MAX_FRAME, accelerator(), (RequestCode.END_TRANSACTION,), telling)
         self.peer = Peer(PEER, ("127.0.0.1", 10_911))
         self.runs = 0
         self.feed(b"".join(self.first()))

@@ -85,6 +85,10 @@ class HeaderTables:
     def decoder(self, max_list: int, /) -> HeaderDecoder: ...
 
 @final
+class TellingProperties:
+    def __init__(self, by_value: Sequence[str], by_presence: Sequence[str], /) -> None: ...
+
+@final
 class PoppedMessages:
     def __init__(self, names: Sequence[tuple[bytes, int]], /) -> None: ...
     def responses(
@@ -153,7 +157,12 @@ def gather(
 def pack_keys(fields: list[Any], /) -> bytes: ...
 def put_keys(file: Any, slots: int, number: int, begin: int, keys: bytes, /) -> int: ...
 def cut_read(
-    data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], overtaken: Sequence[int], /
+    data: bytes,
+    max_frame: int,
+    frame: Callable[[int, bytes, bytes], Any],
+    overtaken: Sequence[int],
+    telling: TellingProperties | None,
+    /,
 ) -> tuple[list[Any], int, int, tuple[int, int] | None]: ...
 def cut_answers(
     data: bytes, max_frame: int, frame: Callable[[int, bytes, bytes], Any], reply: Callable[..., Any], /

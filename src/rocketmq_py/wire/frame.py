@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rocketmq_py.accelerator import Accelerator, SendRun
+from rocketmq_py.accelerator import Accelerator, SendRun, Telling
 from rocketmq_py.errors import CorruptFrame
 
 MAX_FRAME = 16 * 1024 * 1024
@@ -126,17 +126,25 @@ class RunDecoder(StreamDecoder[Frame | SendRun]):
 
     :param max_frame: see :class:`StreamDecoder`.
     :param overtaken: codes of one-way requests that come after the sends around them, so that these are one run.
+    :param telling: the properties by which sends are told apart; None for all.
     """
 
-    __slots__ = ("_cut_read", "_overtaken")
+    __slots__ = ("_cut_read", "_overtaken", "_telling")
 
-    def __init__(self, max_frame: int, accelerator: Accelerator, overtaken: Sequence[int] = ()) -> None:
+    def __init__(
+        self, max_frame: int, accelerator: Accelerator, overtaken: Sequence[int] = (),
+        telling: Telling = None,
+    ) -> None:  # fmt: skip
         super().__init__(max_frame)
         self._cut_read = accelerator.cut_read
         self._overtaken = overtaken
+        self._telling = telling
 
     def _cut(self, data: bytes, items: list[Frame | SendRun]) -> int:
-        found, position, self._missing, fault = self._cut_read(bytes(data), self.max_frame, Frame, self._overtaken)
+        read = bytes(data)
+        found, position, self._missing, fault = self._cut_read(
+            read, self.max_frame, Frame, self._overtaken, self._telling
+        )
         if fault is not None:
             raise self._corrupt(*fault)
         items += found

@@ -113,7 +113,7 @@ class Accelerator:
         self.cuts = list(cuts)
         self.asked: list[tuple[bytes, int]] = []
 
-    def cut_read(self, data: bytes, max_frame: int, make: object, overtaken: object):  # type: ignore[no-untyped-def]
+    def cut_read(self, data: bytes, max_frame: int, make: object, overtaken: object, telling: object):  # type: ignore[no-untyped-def]
         assert make is Frame
         assert overtaken == (37,)
         self.asked.append((data, max_frame))

@@ -13,9 +13,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple, cast
 
-from rocketmq_py.accelerator import SendRun, installed
+from rocketmq_py.accelerator import SendRun, Telling, installed
 from rocketmq_py.core.metrics.counters import GRPC, ONEWAY, SUCCESS, RpcKey, RpcLatency
 from rocketmq_py.errors import CorruptFrame
+from rocketmq_py.properties import TOLD_BY_PRESENCE, TOLD_BY_VALUE
 from rocketmq_py.protocol.codes import RequestCode, ResponseCode
 from rocketmq_py.protocol.requests import BadRequest, Request, RequestDecoder
 from rocketmq_py.server.peer import Peer, Responder
@@ -171,6 +172,7 @@ class Dispatcher:
         self._all_routes = self._routes = {int(route.code): route for route in router.routes}
         self._authorizes_runs = authorize is None or authorize_run is not None
         self._takes_runs = self._authorizes_runs and _take_runs(self._all_routes)
+        self._telling: Telling = None
         self._slices = SlicedWork(_call_soon)
         self._spare_time = SpareTime() if spare_time is None else spare_time
         self._decoder = RequestDecoder(router.codes)
@@ -197,7 +199,11 @@ class Dispatcher:
         It collects consecutive sends into runs if the accelerator is installed and a handler takes runs.
         """
         accelerator = installed() if self._takes_runs else None
-        return FrameDecoder(max_frame) if accelerator is None else RunDecoder(max_frame, accelerator, _OVERTAKEN)
+        if accelerator is None:
+            return FrameDecoder(max_frame)
+        if self._telling is None:
+            self._telling = accelerator.TellingProperties(sorted(TOLD_BY_VALUE), sorted(TOLD_BY_PRESENCE))
+        return RunDecoder(max_frame, accelerator, _OVERTAKEN, self._telling)
 
     def serve(self, peer: Peer, frames: Sequence[Item]) -> Served:
         """Handle the frames and runs of one read, in order; stop after :data:`SLICE_SECONDS`."""

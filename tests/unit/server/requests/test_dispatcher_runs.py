@@ -161,8 +161,13 @@ def test_sends_that_are_not_verified_are_authorized_one_by_one():
 
 def test_sends_are_combined_where_the_accelerator_is_and_runs_are_taken_and_authorized(monkeypatch):
     class Accelerator:
-        def cut_read(self, data, max_frame, make, overtaken):
-            return [max_frame, make, overtaken], len(data), 8, None
+        def cut_read(self, data, max_frame, make, overtaken, telling):
+            return [max_frame, make, overtaken, telling], len(data), 8, None
+
+        def TellingProperties(self, by_value, by_presence):  # noqa: N802 - a class
+            assert {"TAGS", "DELAY", "UNIQ_KEY", "KEYS", "TRAN_MSG", "PGROUP", "WAIT"} <= set(by_value)
+            assert by_presence == ["__SHARDINGKEY"]
+            return "telling"
 
     def admit(*_):
         return None
@@ -180,11 +185,11 @@ def test_sends_are_combined_where_the_accelerator_is_and_runs_are_taken_and_auth
         decoder = Dispatcher(Router(handlers), **options).frame_decoder(1_234)
         assert (type(decoder), decoder.max_frame) == (kind, 1_234)
         if kind is RunDecoder:
-            assert decoder.feed(b"data") == [1_234, Frame, (Code.END_TRANSACTION,)]
+            assert decoder.feed(b"data") == [1_234, Frame, (Code.END_TRANSACTION,), "telling"]
 
 
 def test_sends_are_not_combined_once_they_are_answered_with_go_away(monkeypatch):
-    monkeypatch.setattr(module, "installed", lambda: SimpleNamespace(cut_read=None))
+    monkeypatch.setattr(module, "installed", lambda: SimpleNamespace(cut_read=None, TellingProperties=lambda *_: None))
     for kept, kind in ((True, RunDecoder), (False, FrameDecoder)):
         dispatcher = Dispatcher(Router(Handlers()))
         away = SimpleNamespace(over=lambda route, kept=kept: route if kept else route._replace(run=None))
