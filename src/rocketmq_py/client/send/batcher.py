@@ -28,6 +28,10 @@ _RESOLUTION = 0.001
 """Seconds of the shortest timer: uvloop would make none of a shorter one, and come here again and again."""
 
 
+_BUSY_SECONDS = 0.05
+"""A batch that was to leave so much earlier waited for the event loop, which does not count against its timeout."""
+
+
 class BatchedSend(msgspec.Struct, gc=False, eq=False):
     """A send whose message may leave in a batch.
 
@@ -79,7 +83,8 @@ class Batcher:
         self._sends = sends
         self._leave = leave
         self._loop = asyncio.get_running_loop()
-        self._turn_is_set = False
+        self._turn_at = math.inf
+        """When :meth:`_end_turn` was scheduled; ``math.inf`` if it is not."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
 
@@ -95,7 +100,7 @@ class Batcher:
         now = time.monotonic()
         for parcel in waiting.add(send.lane, send, send.size, kind, now, send.deadline, follows=send.follows):
             self._send(parcel)
-        if waiting.next_at < self._timer_at or (waiting.waits_for_turn and not self._turn_is_set):
+        if waiting.next_at < self._timer_at or (waiting.waits_for_turn and self._turn_at == math.inf):
             self._schedule()
 
     def is_quiet(self, lane: Lane) -> bool:
@@ -105,12 +110,12 @@ class Batcher:
     def release(self, topic: str | None = None) -> None:
         """Send what waits, of one topic or of all, as soon as the order of its queue allows, without lingering."""
         self.accumulator.release(topic)
-        self._take()
+        self._take(time.monotonic())
 
     def _schedule(self) -> None:
         """Have :meth:`_take` called when the accumulator needs it."""
-        if self.accumulator.waits_for_turn and not self._turn_is_set:
-            self._turn_is_set = True
+        if self.accumulator.waits_for_turn and self._turn_at == math.inf:
+            self._turn_at = time.monotonic()
             self._loop.call_soon(self._end_turn)
         at = self.accumulator.next_at
         if at < self._timer_at:
@@ -120,15 +125,23 @@ class Batcher:
             self._timer = self._loop.call_later(max(_RESOLUTION, at - time.monotonic()), self._fire)
 
     def _end_turn(self) -> None:
-        self._turn_is_set = False
-        self._take()
+        due, self._turn_at = self._turn_at, math.inf
+        self._take(due)
 
     def _fire(self) -> None:
-        self._timer, self._timer_at = None, math.inf
-        self._take()
+        due, self._timer, self._timer_at = self._timer_at, None, math.inf
+        self._take(due)
 
-    def _take(self) -> None:
-        leaving, late = self.accumulator.take(time.monotonic())
+    def _take(self, due: float) -> None:
+        """Send what leaves now, and fail what is too late.
+
+        :param due: when this was to happen. A program that starts many sends at once blocks the loop: nothing can leave
+            in that time.
+        """
+        now = time.monotonic()
+        if now - due > _BUSY_SECONDS:
+            self.accumulator.wait_longer(now - due)
+        leaving, late = self.accumulator.take(now)
         for parcel in leaving:
             self._send(parcel)
         for parcel in late:

@@ -268,6 +268,12 @@ class Accumulator(Generic[E]):
                     parcel.closed = True
                 self.waits_for_turn = True
 
+    def wait_longer(self, seconds: float) -> None:
+        """Extend the deadlines of all messages that wait, by time in which none could leave."""
+        for state in self._busy.values():
+            for parcel in state.waiting:
+                parcel.deadline += seconds
+
     def __len__(self) -> int:
         return sum(len(parcel.entries) for state in self._busy.values() for parcel in state.waiting)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from rocketmq_py.aio import Producer
 from rocketmq_py.client.hooks.hooks import SendHook, Sending
+from rocketmq_py.client.send import batcher
 from rocketmq_py.core.producer.send_attempts import SendAttempts
 from rocketmq_py.errors import BrokerError, ClosedError, ConfigError, MessageIllegal, RequestTimeout, TooManySends
 from rocketmq_py.model import Message, MessageQueue
@@ -295,6 +297,25 @@ async def test_a_send_behind_a_slow_batch_fails_at_its_own_deadline(
     slow.cancel()
     assert len(network.sent()) == 1
     network.connections["b:1"].close()
+
+
+@pytest.mark.parametrize("linger", ["natural", 0.001])
+def test_time_in_which_the_loop_was_busy_counts_against_no_timeout(
+    linger: str | float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that starts many sends at once keeps the loop busy: what waits for the end of the turn is not late."""
+    busy = 0.0
+    monkeypatch.setattr(batcher, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + busy))
+
+    async def body(producer: Producer, network: ScriptedNetwork) -> None:
+        nonlocal busy
+        await producer.queues("t")
+        sent = [producer.send_async(message) for message in many(4)]
+        busy = 100.0
+        assert [result.queue_offset for result in await asyncio.gather(*sent)] == [0, 1, 2, 3]
+
+    network = run_producer(body, as_broker(t={"b": 1}), batch_linger=linger)
+    assert sent_bodies(network)[-1][-1] == b"3"
 
 
 class Recorder(SendHook):
