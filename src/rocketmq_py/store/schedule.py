@@ -24,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 _PAGE = 4096
 _SPILLS_PER_TICK = 100
+_MANY = 1_000
+"""If a store that closes has to write so many queues, the disk begins with the first ones while others are written."""
 _ROUND_BYTES, _ROUND_BYTES_PER_QUEUE = 256 * 1024 * 1024, 64 * 1024
 """A round starts early after this many bytes of log, which bounds the scan after a crash. With many queues the limit is
 higher, because a round can write to a file of each queue."""
@@ -107,8 +109,21 @@ class FlushSchedule:
 
         :raises OSError: queues or index cannot be written.
         """
+        queues = self._queues.with_tail()
+        if len(queues) >= _MANY:
+            self._queues.spill(queues[: len(queues) // 4])
+            self._request_sync(self._queues.take_dirty())
         self._queues.spill()
         self._request_everything(readable)
+
+    def _request_sync(self, paths: list[str]) -> None:
+        """Request a sync of files, and of all else that was written: the next one has less to do then."""
+
+        def sync() -> None:
+            if self._flusher.failure is None:
+                self._fs.sync(paths)
+
+        self._flusher.request(self._log.end, sync)
 
     def _request_log(self, timestamp: int) -> None:
         def update_checkpoint() -> None:
@@ -125,7 +140,15 @@ class FlushSchedule:
         indexed_until = None if self._index.is_unfinished else self._index.end_timestamp
         paths, ends = self._queues.take_dirty(), self._ends.snapshot(*self._queues.ends(self._log.min_offset, end))
 
+        self._index.is_being_saved = True
+
         def sync_and_save() -> None:
+            try:
+                save()
+            finally:
+                self._index.is_being_saved = False
+
+        def save() -> None:
             if self._flusher.failure is not None:
                 return
             self._fs.sync(paths)

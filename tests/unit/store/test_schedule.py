@@ -54,14 +54,15 @@ class World:
             new_files=SimpleNamespace(tick=lambda: self.ticks.append(None)),
         )  # fmt: skip
         file = SimpleNamespace(save=lambda header: self.say(f"index {header}"))
+        self.index = SimpleNamespace(
+            take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, is_unfinished=False, is_being_saved=False,
+            build=lambda: not self.keys_wait,
+        )  # fmt: skip
         self.schedule = FlushSchedule(
             StoreConfig(**settings),
             SimpleNamespace(sync=lambda paths: self.say(f"sync {paths[0]}")),
             self.log, table,
-            SimpleNamespace(
-                take_dirty=lambda: [(file, "a"), (file, "b")], end_timestamp=70, is_unfinished=False,
-                build=lambda: not self.keys_wait,
-            ),
+            self.index,
             self.checkpoint,
             SimpleNamespace(
                 snapshot=lambda begin, end: (f"ends from {begin}", QueueEnds(queues=[])),
@@ -226,6 +227,52 @@ def test_a_checkpoint_that_cannot_be_written_is_written_with_the_next_round(
     assert world.tick(120_000) == 2, "though nothing new is readable"
     world.flush()
     assert world.tick(180_000) == 0
+
+
+@pytest.mark.parametrize("failing", [None, "sync /q", "index b"])
+def test_keys_are_kept_from_the_index_until_it_is_saved(failing: str | None) -> None:
+    """A write to a page that is being written to the disk waits for it."""
+    world = World()
+    world.tick(60_000)
+    assert world.index.is_being_saved
+    said: list[bool] = []
+    world.checkpoint.save = lambda: said.append(world.index.is_being_saved)
+    if failing is None:
+        world.flush()
+        assert said == [True]
+    else:
+        world.failing.add(failing)
+        with pytest.raises(OSError, match="full"):
+            world.flush()
+    assert not world.index.is_being_saved
+
+
+def test_keys_are_not_kept_from_the_index_when_the_log_has_failed() -> None:
+    world = World()
+    world.tick(60_000)
+    world.flusher.failure = OSError("full")
+    world.flush()
+    assert world.said == []
+    assert not world.index.is_being_saved
+
+
+@pytest.mark.parametrize(("queues", "early"), [(999, 0), (1000, 250), (4001, 1000)])
+def test_the_disk_begins_with_the_first_of_many_queues_while_others_are_written(queues: int, early: int) -> None:
+    world = World(queues=queues)
+    world.schedule.everything(Readable(9, 50))
+    assert [queue.spilled for queue in world.queues] == [1] * early + [0] * (queues - early)
+    assert world.said == ["spill"], "all that is left"
+    assert len(world.requests) == (3 if early else 2)
+    world.flush()
+    assert world.said == ["spill", *["sync /q"][: early and 1], "sync /q", "index a", "index b", "point", "ends from 3"]
+
+
+def test_a_disk_that_has_failed_is_not_asked_for_more() -> None:
+    world = World(queues=1000)
+    world.flusher.failure = OSError("full")
+    world.schedule.everything(Readable(9, 50))
+    world.flush()
+    assert world.said == ["spill"]
 
 
 def test_everything_is_flushed_before_the_end() -> None:

@@ -60,6 +60,8 @@ class MessageIndex:
         """True while the index is rebuilt: it keeps no keys, and cannot be searched."""
         self._keeps_keys = True
         """False in the first part of a rebuild, which finds the keys of new messages in the log."""
+        self.is_being_saved = False
+        """True while keys wait because the files are being synced: each write to a slot could wait for the disk."""
         self._dropped_to = -1
         """Physical offset of the newest message whose keys were not kept."""
         self.had_files = False
@@ -170,12 +172,14 @@ class MessageIndex:
     def build(self) -> bool:
         """Add waiting keys to the index files; keys of unconfirmed messages stay, see :attr:`confirmed`.
 
-        Return True if no others wait. They wait while slots are being loaded from disk, and if there are very many.
+        Return True if no others wait. They wait while slots are being loaded from disk or files are being saved, and if
+        there are very many.
 
         :raises OSError: the disk is full or fails; the keys keep waiting.
         """
-        pages = self._slot_pages if len(self.waiting) < _MOST_WAITING else None
-        return self._build(pages, _AT_ONCE)
+        if len(self.waiting) >= _MOST_WAITING:
+            return self._build(None, _AT_ONCE)
+        return not self.is_being_saved and self._build(self._slot_pages, _AT_ONCE)
 
     def build_everything(self) -> None:
         """As :meth:`build`, but add all keys, and wait for the disk if necessary."""

@@ -12,7 +12,7 @@ import pytest
 
 from rocketmq_py.store import StoreConfig
 from rocketmq_py.store.fs.layout import StoreLayout
-from rocketmq_py.store.index import index_file
+from rocketmq_py.store.index import index as index_module, index_file
 from rocketmq_py.store.index.index import MessageIndex
 from rocketmq_py.store.index.index_file import IndexFile
 from rocketmq_py.store.index.key_hash import key_hash, key_hashes
@@ -479,3 +479,19 @@ def test_the_thread_that_loads_slots_knows_new_files_and_ends_with_the_index():
     assert index._current() is file
     index.close()
     assert told == [file, "end"]
+
+
+def test_keys_wait_while_files_are_being_saved_unless_there_are_very_many(monkeypatch):
+    index = an_index(MemoryFileSystem())
+    index.is_being_saved = True
+    monkeypatch.setattr(index_module, "_MOST_WAITING", 3)
+    index.add_words(7, b"a b", 100, NOW)
+    assert not index.build()
+    assert len(index.waiting) == 2
+    index.add_words(7, b"c", 200, NOW)
+    assert index.build(), "the memory for keys is bounded"
+    index.add_words(7, b"d", 300, NOW)
+    assert not index.build()
+    index.is_being_saved = False
+    assert index.build()
+    assert index.end_physical == 300
