@@ -17,6 +17,7 @@ import pytest
 from tests import quarantine, times
 from tests.examples import register_profiles
 from tests.interop import javapeer
+from tests.leaving import Leaving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +39,7 @@ def interruptible() -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Leaving(), "leaving-a-folder")
     if file := os.environ.get(times.VARIABLE):
         config.pluginmanager.register(times.Times(Path(file)), "times-of-tests")
 
