@@ -31,6 +31,16 @@ from tests.unit.test_leaving import SAID
 def test_it(second):
     SAID.append("a test of {name}")
 """
+EVERYBODYS = """
+import pytest
+from tests.unit.test_leaving import SAID
+
+@pytest.fixture(scope="session", autouse=True)
+def everybodys():
+    SAID.append("all begin")
+    yield
+    SAID.append("all end")
+"""
 SAID: list[str] = []
 """What happened in the inner run of pytest."""
 
@@ -64,3 +74,10 @@ def test_a_later_test_of_the_folder_sets_it_up_again(folder: Path) -> None:
     once = ["{0} begins", "second of {0} begins", "a test of {0}", "second of {0} ends", "{0} ends"]
     order = ["a/test_1.py", "b/test_1.py", "a/test_2.py"]
     assert run(folder, *order) == [line.format(name) for name in "aba" for line in once]
+
+
+def test_what_all_tests_share_ends_with_the_session(folder: Path) -> None:
+    (folder / "conftest.py").write_text(EVERYBODYS)
+    said = run(folder, "a", "b")
+    assert [said.index("all begin"), said.index("all end")] == [0, len(said) - 1]
+    assert said.count("all begin") == 1
