@@ -116,7 +116,7 @@ class RemoteBuffer:
 
     def __getitem__(self, key: slice) -> bytes:
         start, stop, _ = key.indices(self._file.size)
-        return self._file.read(start, max(stop - start, 0))
+        return self._file.read(start, stop - start)
 
     def __setitem__(self, key: slice, value: bytes | bytearray) -> NoReturn:
         del key

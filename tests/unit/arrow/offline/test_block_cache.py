@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from threading import Event
 
 import pytest
 
 from rocketmq_py.arrow.offline import block_cache
-from rocketmq_py.arrow.offline.block_cache import BLOCK, WIDEST, BlockCache
+from rocketmq_py.arrow.offline.block_cache import BLOCK, WIDEST, BlockCache, Part, Pattern
 
 MIB = 1 << 20
 
@@ -89,6 +90,76 @@ def test_the_next_part_is_fetched_while_one_is_used(cache: BlockCache) -> None:
 
     assert cache.read("f", len(file.data), fetch, 0, 4 * MIB) == file.data[: 4 * MIB]
     assert both.wait(60), "although nobody has read it"
+
+
+def test_parts_of_a_mib_are_fetched_ahead() -> None:
+    for wanted, is_long in ((15, False), (16, True), (17, True)):
+        pattern = Pattern()
+        assert pattern.part(0, wanted) == (0, wanted)
+        assert pattern.is_long is is_long
+
+
+def test_a_read_is_in_order_if_it_begins_in_the_part_that_would_follow() -> None:
+    def second(first: int) -> Part:
+        pattern = Pattern()
+        assert pattern.part(0, 4) == (0, 4)
+        return pattern.part(first, 1)
+
+    assert [second(first) for first in (3, 4, 8, 9)] == [(3, 1), (4, 8), (8, 8), (9, 1)]
+    assert Pattern().part(0, 1) == Pattern().following() == (0, 2)
+    pattern = Pattern()
+    assert [pattern.part(first, 1) for first in (50, 51, 53)] == [(50, 1), (51, 2), (53, 4)]
+
+
+@pytest.mark.parametrize(("more", "ahead"), [(0, []), (1, [(4 * MIB, 1)])])
+def test_only_what_a_file_has_is_fetched_ahead(cache: BlockCache, more: int, ahead: list[tuple[int, int]]) -> None:
+    file, asked = bytes(4 * MIB + more), []
+
+    def fetch(position: int, length: int) -> bytes:
+        if threading.current_thread() is not threading.main_thread():
+            asked.append((position, length))
+        return file[position : position + length]
+
+    cache.read("f", len(file), fetch, 0, 4 * MIB)
+    assert len(cache.read("f", len(file), fetch, 4 * MIB, 9)) == more
+    assert asked == ahead
+
+
+def test_what_is_fetched_ahead_of_a_file_that_is_closed_is_not_fetched(cache: BlockCache) -> None:
+    file, begun, goes_on, fetched = Content(16 * MIB), Event(), Event(), []
+
+    def read_ahead(name: str) -> None:
+        def fetch(position: int, length: int) -> bytes:
+            if position:
+                fetched.append(name)
+                begun.set()
+                assert goes_on.wait(60)
+            return file.fetch(position, length)
+
+        cache.read(name, len(file.data), fetch, 0, 4 * MIB)
+
+    read_ahead("a")
+    assert begun.wait(60)
+    read_ahead("b")
+    cache.forget_ahead("b")
+    read_ahead("c")
+    cache.forget_ahead("b")
+    goes_on.set()
+    assert cache._ahead is not None
+    cache._ahead.data.result(60)
+    assert fetched == ["a", "c"]
+
+
+def test_nothing_stays_of_a_closed_cache(cache: BlockCache) -> None:
+    file = Content(16 * MIB)
+    read(cache, file, 0, 4 * MIB)
+    cache.close()
+    cache.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("store-read-ahead")]
+    file.fetched.clear()
+    for block in (64, 0):
+        read(cache, file, block * BLOCK, 1)
+    assert file.fetched == [(64, 1), (0, 1)], "blocks and what was fetched ahead are forgotten"
 
 
 def test_reads_here_and_there_fetch_a_block_each(cache: BlockCache) -> None:

@@ -151,7 +151,59 @@ def test_large_files_are_read_in_few_requests(tmp_path: Path, remote: Handler) -
     assert b"".join(opened.read(at, 1 << 20) for at in range(0, 1 << 24, 1 << 20)) == file.read_bytes()
     assert opened.buffer[5:300] == file.read_bytes()[5:300]
     assert opened.buffer[(1 << 24) - 3 : 1 << 30] == b"\xfd\xfe\xff"
+    assert opened.buffer[300:5] == b""
     opened.close()
+    files.close()
+
+
+def test_nothing_stays_of_what_was_read_and_closed(store: Path, remote: Handler) -> None:
+    files, root, _ = remote_store(StoreDirectory("a", "away://bucket/store"))
+    file = files.open(root / "checkpoint", 4096)
+    assert file.read(0, 4096) == (store / "checkpoint").read_bytes()
+    file.close()
+    with pytest.raises(ValueError, match="closed"):
+        file._fetch(0, 1)
+    assert "checkpoint" in files.names(root)
+    files.close()
+    (store / "checkpoint").write_bytes(bytes(4096))
+    (store / "new").touch()
+    assert files.read(root / "checkpoint") == bytes(4096)
+    assert "new" in files.names(root)
+    assert remote.asked.count("list bucket/store") == 2
+    assert {asked.partition(" ")[2] for asked in remote.asked} == {"bucket/store", "bucket/store/checkpoint"}
+    files.close()
+
+
+def test_nothing_is_fetched_ahead_of_a_closed_file(tmp_path: Path, remote: Handler) -> None:
+    (tmp_path / "large").write_bytes(bytes(1 << 24))
+    files, root, _ = remote_store(StoreDirectory("a", f"away://{tmp_path.name}"))
+    files.places[root] = ""
+    opened = files.open(root / "large", 1 << 24)
+    opened.read(0, 1 << 22)
+    assert files.blocks._ahead is not None
+    opened.close()
+    assert files.blocks._ahead is None
+    files.close()
+
+
+def test_directories_are_told_from_files_with_and_without_a_listing(store: Path, remote: Handler) -> None:
+    files, root, _ = remote_store(StoreDirectory("a", "away://bucket/store"))
+    assert files.is_directory(root / "commitlog")
+    assert not files.is_directory(root / "nothing")
+    files.names(root)
+    assert files.is_directory(root / "commitlog")
+    assert not files.is_directory(root / "nothing")
+    assert not files.is_directory(root / "checkpoint")
+    assert files.size(root / "commitlog") is None
+    files.close()
+
+
+def test_files_of_unknown_size_are_empty(store: Path, remote: Handler) -> None:
+    remote.more = [
+        fs.FileInfo(f"bucket/store/{name}", fs.FileType.File, size=size) for name, size in (("x", None), ("y", -1))
+    ]
+    files, root, _ = remote_store(StoreDirectory("a", "away://bucket/store"))
+    assert [files.size(root / name) for name in "xy"] == [0, 0]
     files.close()
 
 
@@ -163,6 +215,10 @@ def test_missing_and_forbidden_stores_are_named(store: Path, remote: Handler) ->
     remote.error = PermissionError("AWS Error ACCESS_DENIED during ListObjectsV2\nmore")
     with pytest.raises(ConfigError, match=r"away://bucket/store/commitlog cannot be read: access is denied; .*V2\)$"):
         rows("T", "away://bucket/store?secret=s")
+    for error in (PermissionError("no"), OSError("AWS Error ACCESS_DENIED during HeadObject")):
+        remote.error = error
+        with pytest.raises(ConfigError, match=r"cannot be read: access is denied; .*environment"):
+            rows("T", "away://bucket/store")
     remote.error = OSError("no connection")
     with pytest.raises(ConfigError, match=r"away://bucket/store/commitlog cannot be read: no connection$"):
         rows("T", "away://bucket/store")
@@ -207,6 +263,7 @@ def test_nothing_is_changed_and_large_small_files_are_refused(
     ):  # fmt: skip
         with pytest.raises(OSError, match=r"away:/|read-only"):
             change()
+    assert not files.tells_residency
     assert file.read_if_resident(0, 1) is None
     assert not file.is_resident(0, 1)
     file.close()
@@ -223,6 +280,7 @@ def test_uris_without_a_file_system_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"nosuch://bucket/store cannot be opened: .*nosuch") as told:
         rows("T", "nosuch://bucket/store?key=hidden")
     assert "hidden" not in str(told.value)
+    assert "HDFS" not in str(told.value)
 
 
 def test_a_missing_client_of_hdfs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
