@@ -233,7 +233,7 @@ class Accumulator(Generic[E]):
         self.next_at = math.inf
         self.waits_for_turn = False
         for lane, state in list(self._busy.items()):
-            late += self._expire(lane, state, now)
+            late += self._expire(state, now)
             leaving += self._leave(lane, state, now, turn_ends=True)
             for parcel in state.waiting:
                 self.next_at = min(self.next_at, self._due(state, parcel))
@@ -306,11 +306,9 @@ class Accumulator(Generic[E]):
             return turn_ends or state.last_count <= 1
         return turn_ends and self._due(state, first) <= now
 
-    def _expire(self, lane: Lane, state: _State[E], now: float) -> list[Parcel[E]]:
+    def _expire(self, state: _State[E], now: float) -> list[Parcel[E]]:
         """Remove the parcels whose deadline has passed."""
         late = [parcel for parcel in state.waiting if parcel.deadline <= now]
         if late:
             state.waiting = deque(parcel for parcel in state.waiting if parcel.deadline > now)
-            if not state.waiting:
-                self._busy.pop(lane, None)
         return late

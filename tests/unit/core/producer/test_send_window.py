@@ -48,6 +48,13 @@ def test_sends_that_enter_elsewhere_count_and_leave_like_others() -> None:
     assert not window.admit(1)
 
 
+def test_what_is_in_progress_is_told() -> None:
+    window = SendWindow(None, None)
+    window.enter(10)
+    window.enter_elsewhere(20)
+    assert str(window) == "2 sends with 30 bytes are in progress"
+
+
 @pytest.mark.parametrize(("sends", "size", "name"), [(0, 1, "max_pending_sends=0"), (1, -1, "max_pending_bytes=-1")])
 def test_limits_that_admit_no_send_are_refused(sends: int, size: int, name: str) -> None:
     with pytest.raises(ConfigError, match=name):
