@@ -13,6 +13,10 @@ def test_pauses_double_up_to_the_limit() -> None:
     assert [backoff.seconds(n, 1.0) for n in (1, 2, 3, 7, 8, 1000)] == [0.05, 0.1, 0.2, 3.2, 5.0, 5.0]
 
 
+def test_by_default_pauses_grow_from_a_twentieth_of_a_second_to_five() -> None:
+    assert [Backoff().seconds(n, 1.0) for n in (1, 7, 8)] == [0.05, 3.2, 5.0]
+
+
 def test_jitter_takes_up_to_half_of_a_pause() -> None:
     backoff = Backoff(0.05, 5.0)
     assert backoff.seconds(3, 0.0) == pytest.approx(0.1)

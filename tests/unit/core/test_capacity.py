@@ -16,6 +16,14 @@ def test_a_small_load_fits_on_one_broker() -> None:
     assert found.route_polls_per_name_server == 0.5
 
 
+def test_what_a_load_is_by_default() -> None:
+    whole = Load(
+        messages=9, message_bytes=1024, groups=1, days=3.0, topics=100, clients=100, topics_per_client=1, copies=1,
+        name_servers=2,
+    )  # fmt: skip
+    assert Load(messages=9) == whole
+
+
 def test_nothing_needs_one_broker_with_an_empty_disk() -> None:
     found = plan(Load(messages=0, groups=0))
     assert (found.masters, found.disk_gib, found.core_share_each) == (1, 0, 0)
@@ -42,6 +50,7 @@ def test_disk_is_for_all_days_and_copies() -> None:
     assert found.disk_gib_each == pytest.approx(a_day / 0.75 / (1 << 30))
     assert found.disk_gib == 2 * found.disk_gib_each
     assert found.written_mb_each == pytest.approx(1.024)
+    assert found.page_cache_gib_per_hour == pytest.approx(1_000 * 1024 * 3600 / (1 << 30))
     assert found.descriptors_each == 100 + 512 + 83 + 100
 
 

@@ -19,6 +19,12 @@ def test_the_next_interval_reports_the_suppressed_lines() -> None:
     ]  # fmt: skip
 
 
+def test_without_arguments_it_is_twenty_lines_a_minute() -> None:
+    repeats = LogLimiter()
+    assert [repeats.judge("a", 0).emit for _ in range(21)] == [True] * 20 + [False]
+    assert [repeats.judge("a", now).emit for now in (59, 60)] == [False, True]
+
+
 def test_old_wordings_are_forgotten() -> None:
     repeats = LogLimiter(limit=1, span=60)
     for kind in range(_KINDS + 1):

@@ -141,13 +141,21 @@ def test_what_is_fetched_ahead_of_a_file_that_is_closed_is_not_fetched(cache: Bl
     read_ahead("a")
     assert begun.wait(60)
     read_ahead("b")
-    cache.forget_ahead("b")
-    read_ahead("c")
-    cache.forget_ahead("b")
-    goes_on.set()
+    cache.forget_ahead("a")
     assert cache._ahead is not None
-    cache._ahead.data.result(60)
-    assert fetched == ["a", "c"]
+    cache.forget_ahead("b")
+    assert cache._ahead is None
+    goes_on.set()
+    cache.close()
+    assert fetched == ["a"]
+
+
+def test_a_read_elsewhere_drops_what_is_fetched_ahead(cache: BlockCache) -> None:
+    file = Content(32 * MIB)
+    read(cache, file, 0, 4 * MIB)
+    assert cache._ahead is not None
+    read(cache, file, 400 * BLOCK, 1)
+    assert cache._ahead is None
 
 
 def test_nothing_stays_of_a_closed_cache(cache: BlockCache) -> None:

@@ -45,8 +45,24 @@ def test_offsets_are_converted_both_ways() -> None:
     assert (end_of(FIRST), end_of(THIRD)) == (100, 20_000)
 
 
+def test_a_physical_queue_may_begin_behind_its_first_message() -> None:
+    """The first 30 messages of the physical queue belong to something else, and 31 to 50 to the logical queue."""
+    there = MappingItem(gen=1, queue_id=3, bname="b", logic_offset=100, start_offset=30, end_offset=50)
+    assert [logical_offset(there, physical) for physical in (29, 30, 37)] == [100, 100, 107]
+    assert [physical_offset(there, logical) for logical in (100, 107)] == [30, 37]
+    assert end_of(there) == 120
+    found, delta = translate_pull([FIRST, there, THIRD], there, 30, PullOutcome(0, 62, 10, 62))
+    assert (found, delta) == (PullOutcome(0, 120, 100, 20_000), 70)
+    assert translate_pull([there], there, 30, PullOutcome(0, 40, 35, 62))[0] == PullOutcome(0, 110, 105, 132)
+
+
+def test_a_physical_queue_that_ended_empty_stores_nothing_behind_its_end() -> None:
+    assert logical_offset_of_send(item(1, 10_000, 0), 5) == 10_000
+
+
 def test_the_offset_of_a_send_is_unknown_until_the_logical_offset_is_decided() -> None:
     assert logical_offset_of_send(item(1, -1), 5) == -1
+    assert logical_offset_of_send(FIRST, 5) == 5
     assert logical_offset_of_send(SECOND, 51) == 10_050, "not behind its end"
     assert logical_offset_of_send(THIRD, 51) == 20_051
 
@@ -80,11 +96,14 @@ def test_the_leader_of_a_queue_is_the_broker_of_its_last_item() -> None:
     [
         ([item(0), item(0, 10)], "gen does not increase"),
         ([item(0, 10), item(1, 5)], "base logic offset"),
+        ([item(0, 10), item(1, 10)], "base logic offset"),
         ([item(0, 0, 100), item(1, 100)], "max logic offset"),
         ([item(0, -1), item(1, 5)], "non-latest item has negative"),
         ([item(-1)], "should not be negative"),
         ([item(0, queue_id=8_192)], "should not be negative"),
-        ([item(0, 1 << 63)], "too large"),
+        ([item(0, queue_id=-1)], "should not be negative"),
+        ([MappingItem(gen=0, queue_id=0, bname="a", logic_offset=0, start_offset=-1)], "should not be negative"),
+        ([item(0, (1 << 62) + 1)], "too large"),
         ([MappingItem(gen=0, queue_id=0, bname="a", logic_offset=0, start_offset=5, end_offset=4)], "smaller than"),
     ],
 )
@@ -96,6 +115,21 @@ def test_contradictions_between_items_are_named(items: list[MappingItem], words:
 def test_valid_items_are_accepted() -> None:
     assert items_fault([*ITEMS, item(3, -1)]) is None
     assert mapping_fault(detail(*ITEMS), "t", "a") is None
+    assert items_fault([item(0, 1 << 62, queue_id=8_191)]) is None
+    empty = MappingItem(gen=0, queue_id=0, bname="a", logic_offset=0, start_offset=5, end_offset=5)
+    assert items_fault([empty, item(1, 1)]) is None
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"total_queues": 8_192}, {"total_queues": 0}, {"hosted_queues": {8_191: [FIRST]}},
+        {"hosted_queues": {0: [item(n, n * 10) for n in range(1_000)]}},
+        {"hosted_queues": {n: [FIRST] for n in range(8_192)}},
+    ],
+)  # fmt: skip
+def test_mappings_may_be_as_large_as_the_limits(fields: dict[str, object]) -> None:
+    assert mapping_fault(detail(**fields), "t", "a") is None
 
 
 @pytest.mark.parametrize(
@@ -150,6 +184,7 @@ def test_a_missing_logical_offset_can_be_set_later() -> None:
         (SECOND, 40, (0, 60, 0, 60), (0, 10_050, 10_000, 20_000), 10_000),
         (THIRD, 3, (0, 5, 0, 5), (0, 20_005, 20_000, 20_005), 20_000),
         (THIRD, 5, (19, 5, 0, 5), (19, 20_005, 20_000, 20_005), 20_000),
+        (THIRD, 5, (19, 5, 5, 5), (19, 20_005, 20_005, 20_005), 20_000),
         (FIRST, 100, (19, 100, 0, 100), (20, 10_000, 10_000, 20_000), 10_000),
         (SECOND, 50, (19, 50, 0, 50), (20, 20_000, 20_000, 20_000), 20_000),
         (FIRST, 3, (21, 10, 10, 100), (21, 10, 10, 20_000), 0),
