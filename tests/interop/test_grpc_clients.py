@@ -27,8 +27,10 @@ MODES = ["normal", "tag", "sql", "delay", "redelivery", "push", "fifo", "transac
 TYPES = {"delay": "DELAY", "fifo": "FIFO", "transaction": "TRANSACTION"}
 SETTINGS = {
     "enablePropertyFilter": "true", "recallMessageEnable": "true", "transactionCheckInterval": 2000,
-    "transactionTimeOut": 3000,
+    "transactionTimeOut": 3000, "transactionOpBatchInterval": 200,
 }  # fmt: skip
+"""A Java broker forgets an open transaction with the next batch of ends; it asks again meanwhile, and the second commit
+is another message."""
 SECONDS = 500.0
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]

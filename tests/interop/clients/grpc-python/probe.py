@@ -230,7 +230,8 @@ def transaction(_):
     while b"orphan-rollback" not in checker.asked and time.monotonic() < end:
         time.sleep(0.2)
     assert b"orphan-rollback" in checker.asked, checker.asked
-    assert receive_all(consumer, 1, seconds=6) == []
+    late = seen(receive_all(consumer, 1, seconds=6))
+    assert late in ([], ["orphan-commit"]), late  # a busy broker asks twice, and two commits are two messages
     consumer.shutdown()
     producer.shutdown()
 
