@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from rocketmq_py.broker.records.message_properties import PropertyWriter, decode
+from rocketmq_py.broker.records.message_properties import _HANDLED_OF_HALVES, PropertyWriter, decode
+from rocketmq_py.properties import SYSTEM_PROPERTIES, TOLD_BY_VALUE
 from rocketmq_py.wire.java_hash import tags_code
 from tests.examples import examples
 
@@ -111,3 +112,12 @@ def test_a_name_that_ends_like_that_of_the_time_of_birth_stays() -> None:
     subject = property_writer()
     assert subject.write_common("xBORN_TIMESTAMP\x015\x02UNIQ_KEY\x01U\x02") is not None
     assert list(subject._seen) == ["xBORN_TIMESTAMP\x015\x02"]
+
+
+def test_the_accelerator_tells_sends_apart_by_all_that_must_be_parsed() -> None:
+    """What it leaves out of a kind is never seen here."""
+    names = {text.removesuffix("\x01") for text in _HANDLED_OF_HALVES if text != "\x01\x02"}
+    for name in names:
+        assert {known for known in SYSTEM_PROPERTIES if known.startswith(name)} <= TOLD_BY_VALUE
+    assert names - {"TIMER_", "CHECK_IMMUNITY_TIME"} <= TOLD_BY_VALUE
+    assert {"TAGS", "WAIT", "PGROUP"} <= TOLD_BY_VALUE
