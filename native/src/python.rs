@@ -885,9 +885,20 @@ fn encode_message<'py>(
         if stored_properties(&mut text, properties, most).is_none() {
             return Ok(None);
         }
-        let mut found = Vec::with_capacity(OVERHEAD + body.len() + text.len());
-        Ok(write_message(&mut found, flag, body, &text).map(|()| PyBytes::new(py, &found)))
+        Ok(message_of(py, flag, body, &text))
     })
+}
+
+/// One message of a batch, given its encoded properties; None if it is too large.
+fn message_of<'py>(
+    py: Python<'py>,
+    flag: i32,
+    body: &[u8],
+    properties: &[u8],
+) -> Option<Bound<'py, PyBytes>> {
+    let mut found = Vec::with_capacity(OVERHEAD + body.len() + properties.len());
+    write_message(&mut found, flag, body, properties)?;
+    Some(PyBytes::new(py, &found))
 }
 
 /// One plain message of a batch, which gets a unique key; see ``rocketmq_py.accelerator``.
@@ -926,12 +937,11 @@ fn encode_plain<'py>(
         if add_property(&mut text, name, key).is_none() || text.len() > most {
             return Ok(None);
         }
-        let mut found = Vec::with_capacity(OVERHEAD + body.len() + text.len());
-        if write_message(&mut found, flag, body, &text).is_none() {
-            return Ok(None);
+        let found = message_of(py, flag, body, &text);
+        if found.is_some() {
+            properties.set_item(name, key)?;
         }
-        properties.set_item(name, key)?;
-        Ok(Some(PyBytes::new(py, &found)))
+        Ok(found)
     })
 }
 

@@ -52,8 +52,8 @@ impl Telling {
     }
 }
 
-/// What stands in a kind for the value of a property that is told by its presence.
-const PRESENT: &[u8] = b"-";
+/// What stands in a kind for the value of a property that is told by its presence, and the end of the entry.
+const PRESENT: &[u8] = b"-\x02";
 
 /// Value of `Send::kind` for a send whose signature is not valid.
 const NOBODYS: usize = usize::MAX;
@@ -338,31 +338,31 @@ fn told(
 ) -> (Option<Range<usize>>, Option<Range<usize>>) {
     let (mut uniq_key, mut keys) = (None, None);
     others.clear();
-    let mut begin = 0;
-    while begin < properties.len() {
+    let mut next = 0;
+    while next < properties.len() {
+        let begin = next;
         let end = memchr(ENTRY_END, &properties[begin..]).map(|at| begin + at);
-        let next = end.map_or(properties.len(), |end| end + 1);
+        next = end.map_or(properties.len(), |end| end + 1);
         let entry = &properties[begin..next];
-        match end.and_then(|end| value_in(&properties[begin..end])) {
-            None => others.extend_from_slice(entry),
-            Some(at) => {
-                let (name, value) = (&entry[..at - 1], begin + at..next - 1);
-                match (name, &uniq_key, &keys) {
-                    (b"UNIQ_KEY", None, _) => uniq_key = Some(value),
-                    (b"KEYS", _, None) => keys = Some(value),
-                    _ => match telling.map_or(Some(true), |telling| telling.get(name)) {
-                        Some(true) => others.extend_from_slice(entry),
-                        Some(false) => {
-                            others.extend_from_slice(&entry[..at]);
-                            others.extend_from_slice(PRESENT);
-                            others.push(ENTRY_END);
-                        }
-                        None => {}
-                    },
+        let Some(at) = end.and_then(|end| value_in(&properties[begin..end])) else {
+            others.extend_from_slice(entry);
+            continue;
+        };
+        let (name, value) = (&entry[..at - 1], begin + at..next - 1);
+        if name == b"UNIQ_KEY" && uniq_key.is_none() {
+            uniq_key = Some(value);
+        } else if name == b"KEYS" && keys.is_none() {
+            keys = Some(value);
+        } else {
+            match telling.map_or(Some(true), |telling| telling.get(name)) {
+                Some(true) => others.extend_from_slice(entry),
+                Some(false) => {
+                    others.extend_from_slice(&entry[..at]);
+                    others.extend_from_slice(PRESENT);
                 }
+                None => {}
             }
         }
-        begin = next;
     }
     (uniq_key, keys)
 }

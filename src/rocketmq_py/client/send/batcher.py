@@ -15,6 +15,7 @@ from typing import Protocol
 import msgspec
 
 from rocketmq_py.client.send.futures import SendFuture, SharedFuture, resolve
+from rocketmq_py.client.send.gates import BUSY_SECONDS
 from rocketmq_py.core.producer.accumulator import Accumulator, BatchLimits, Lane, Parcel
 from rocketmq_py.core.producer.batched_message import BatchedMessage, results_of
 from rocketmq_py.core.producer.outgoing_message import OutgoingMessage
@@ -26,10 +27,6 @@ from rocketmq_py.remoting.single_flight import own_copy
 
 _RESOLUTION = 0.001
 """Seconds of the shortest timer: uvloop would make none of a shorter one, and come here again and again."""
-
-
-_BUSY_SECONDS = 0.05
-"""A batch that was to leave so much earlier waited for the event loop, which does not count against its timeout."""
 
 
 class BatchedSend(msgspec.Struct, gc=False, eq=False):
@@ -139,7 +136,7 @@ class Batcher:
             in that time.
         """
         now = time.monotonic()
-        if now - due > _BUSY_SECONDS:
+        if now - due > BUSY_SECONDS:
             self.accumulator.wait_longer(now - due)
         leaving, late = self.accumulator.take(now)
         for parcel in leaving:

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 _SENDS_IN_A_TURN = 1000
 """Maximum number of sends that continue in one iteration of the event loop: about 10 ms of work."""
-_BUSY_SECONDS = 0.05
+BUSY_SECONDS = 0.05
 """Longest iteration of the event loop, in seconds, that counts against the timeout of sends that began in it."""
 
 
@@ -157,7 +157,7 @@ class _Gate:
         A program that starts many sends at once blocks the loop: no request can be sent or answered in that time.
         """
         lost = time.monotonic() - self._closed_at
-        if lost > _BUSY_SECONDS:
+        if lost > BUSY_SECONDS:
             waiting = self._waiting.abandon()
             for send in waiting:
                 send.delivery.wait_longer(lost)

@@ -77,8 +77,9 @@ def results_of(result: SendResult, msg_ids: Sequence[str]) -> list[SendResult]:
     if len(offset_ids) != len(msg_ids):
         offset_ids = [result.offset_msg_id] * len(msg_ids)
     status, _, queue, first, _, transaction_id, region, trace_on, _ = result
+    transaction_ids = msg_ids if transaction_id else repeat(transaction_id)
     fields = zip(
-        repeat(status), msg_ids, repeat(queue), count(first), offset_ids, msg_ids if transaction_id else
-        repeat(transaction_id), repeat(region), repeat(trace_on), repeat(None)
+        repeat(status), msg_ids, repeat(queue), count(first), offset_ids, transaction_ids, repeat(region),
+        repeat(trace_on), repeat(None),
     )  # fmt: skip
     return list(map(tuple.__new__, repeat(SendResult), fields))  # as SendResult(...), without steps in Python
